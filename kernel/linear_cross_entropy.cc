@@ -6,6 +6,7 @@
 
 #include "kernel/cuda/operator.h"
 #include "kernel/host/host.h"
+#include "kernel/saved_header.h"
 
 namespace plumbline::kernel {
 namespace {
@@ -40,6 +41,11 @@ Status CheckUpstream(const Problem& problem, const UpstreamGradients& upstream) 
   return fault.empty() ? Status::Ok() : Status::Error(Code::kInvalidArgument, fault);
 }
 
+// Returns whether Forward has left a state on the host.
+bool HasState(const Problem& problem, const Results& results) {
+  return problem.rows() > 0 && (results.grad_hidden || results.grad_weight);
+}
+
 }  // namespace
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
@@ -59,7 +65,13 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved) {
   return OnDevice(
-      execution, [&] { return host::Backward(problem, results, execution.threads, workspace, saved); },
+      execution,
+      [&] {
+        const Status status = host::Backward(problem, results, execution.threads, workspace, saved);
+        if (status.ok() && execution.saved_is_consumed && HasState(problem, results))
+          *static_cast<SavedHeader*>(const_cast<void*>(saved)) = {.magic = 0};
+        return status;
+      },
       [&] { return cuda::Backward(problem, results, execution, workspace, saved); });
 }
 

@@ -12,8 +12,9 @@
 // Sizes are the worst case over everything that the data may hold. They depend on shapes, dtypes, the
 // results asked for and the execution alone. workspace and saved are aligned to 64 bytes and may be
 // null where their size is 0. workspace may be reused as soon as a call is complete. Backward reads
-// saved and never writes it, so one forward serves any number of backward passes. ForwardBackward does
-// both passes in one call, on a CUDA device with less work.
+// saved and never writes it, so one forward serves any number of backward passes, unless the execution
+// says that the state is consumed. ForwardBackward does both passes in one call, on a CUDA device with
+// less work.
 //
 // On a CUDA device every tensor, workspace and saved are device memory. The device is the calling
 // thread's current one.
@@ -37,6 +38,12 @@ enum class CudaPath : uint8_t {
   kSimt,  // fused multiply-adds, compute capability 7.5 or higher: slow, and no tensor core's rounding
 };
 
+// Selects what a CUDA device keeps of logits for backward (kernel/OPERATION.md, "Kept exponents").
+enum class KeptForm : uint8_t {
+  kDefault,  // exponents in fp16 where hidden is bf16, half the memory; logits otherwise
+  kLogits,   // logits in fp32
+};
+
 struct Execution {
   Device device = Device::kHost;
   // Host: the largest number of threads to use; 0 means one per hardware thread. Changes no bit.
@@ -44,13 +51,26 @@ struct Execution {
   // CUDA: a cudaStream_t. Work is enqueued there and need not have finished on return.
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
-  // CUDA, ForwardBackward: the most bytes in which forward's logits are kept for backward. Changes no
-  // bit. d_logits of the kept columns add up to a quarter of it, but at most 1 GiB, to the workspace.
+  // CUDA, ForwardBackward: the most bytes in which forward's logits are kept for backward, 2 each where
+  // they are exponents, else 4. Changes no bit. Offsets of exponents, a 64th, are beside it, and the
+  // start of d_logits, which then lie in place of exponents: an eighth of the columns at most, or 192,
+  // and rows up to a multiple of 64. d_logits of kept logits add up to a quarter to the workspace, at
+  // most 1 GiB.
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
-  // so that Backward need not compute them again. Changes no bit; the workspace grows as for
-  // kept_logits_bytes. This limit and `path` must be the same in all three calls.
+  // so that Backward need not compute them again. Changes no bit. d_logits of kept columns add up to a
+  // quarter to the workspace, of exponents up to a half, at most 1 GiB. This limit and `path` must be
+  // the same in all three calls.
   size_t saved_logits_bytes = 0;
+  // GetSizes, Forward and Backward, the same in all three: Backward may write over `saved`, which needs
+  // the size that GetSizes gives, whatever state it holds. It then serves one backward pass, and any
+  // further one makes every gradient NaN. The workspace on CUDA is smaller where exponents are kept,
+  // because d_logits lie in their place. Changes no bit. In ForwardBackward this is always so.
+  bool saved_is_consumed = false;
+  // CUDA: what is kept. Backward's exponents of all columns take this form, kept or not, so the
+  // gradients of the two forms differ where hidden is bf16, and nothing else does. It must be the same
+  // in GetSizes, Forward and Backward.
+  KeptForm kept_form = KeptForm::kDefault;
 };
 
 struct Sizes {
@@ -72,7 +92,8 @@ Status Forward(const Problem& problem, const Results& results, const Execution& 
 
 // Writes grad_hidden and grad_weight, those that are present, from what Forward saved for the same
 // problem. The upstream gradients may differ from call to call. Every gradient is NaN where Forward
-// saved for another shape, dtype, path or limit; no more than 64 bytes of such a state are read.
+// saved for another shape, dtype, path, limit or form; no more than 64 bytes of such a state are read,
+// and only where it is to be consumed is it written over.
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
                 void* workspace, const void* saved);
 
@@ -102,9 +123,9 @@ struct UpstreamGradients {
 
 // Gradients in forward: Forward and Backward in one call, with the same bits. On a CUDA device it takes
 // three quarters of the work, because forward's logits, one of four products, need not be computed
-// twice where there is memory to keep them. The logits of the last kept_logits_bytes / (4 rows) columns
-// of the vocabulary are kept in the workspace, in fp32; the others are computed again. The host keeps
-// none and computes as much as two calls do.
+// twice where there is memory to keep them. Those of the last columns of the vocabulary that fit in
+// kept_logits_bytes are kept in the workspace, as kept_form says; the others are computed again. The
+// host keeps none and computes as much as two calls do.
 //
 // Without a gradient among the results it is Forward, and the function is not called. With a function
 // the problem must have reduction none and no upstream gradients of its own.

@@ -69,6 +69,9 @@ inline constexpr double kMostError = 0x1p12;
 // The largest rounding of operands: with it and log2(e) a product of operands grows by less than the
 // factor of 4 that a row of finite values has before it may overflow (oracle/budget/row.cc).
 inline constexpr double kMostInputRounding = 0.25;
+// The largest rounding of kept exponents: with kMostError beside it the exponent of a weight that has
+// not underflowed is off by k y, k <= 2^-8 (ERROR-BUDGET.md, "Large constants").
+inline constexpr double kMostKeptArgument = 0x1p-9;
 
 struct Contract {
   // Dot products.
@@ -132,6 +135,10 @@ struct Contract {
   // Gradients.
   bool recompute_same_bits = false;  // backward sees the very logits that forward saw
   Probability probability = Probability::kExpOfLse;
+  // Relative rounding of backward's exponents, in problems of bf16, whose distances from the maximum of
+  // their tile are kept in 16 bits (2^-11 for fp16, whose subnormals are kept); 0: they are not. Not
+  // with log_softmax_backward or log_probs, which keep something else.
+  double kept_argument = 0;
   std::optional<kernel::DType> d_logits;     // dtype that they are stored in; absent: the input dtype
   std::optional<kernel::DType> accumulator;  // dtype of gradients across chunks; absent: fp32
   int64_t vocab_chunk = 0;  // columns a chunk where accumulator is not fp32; 0: 1, the worst

@@ -278,7 +278,7 @@ def peers(library: Path) -> list[Peer]:
         Peer("plumbline, no entropy", "nll", lambda: load_ours_without_entropy(library),
              note="the same, its entropy not used"),
         Peer("plumbline, logits saved", "rows", lambda: load_ours(library, saved_logits=True),
-             note="all logits, in fp32, from forward to backward"),
+             note="all logits, as exponents in fp16, from forward to one backward pass"),
         Peer("plumbline, gradients in forward", "mean", lambda: load_ours_at_once(library), note=once),
         Peer("verl", "rows", load_verl, ("verl",), ignores=False),
         Peer("Liger scaled CE, CuTe DSL", "rows", lambda: load_liger_scaled(scaled, dispatching), dsl,

@@ -20,7 +20,7 @@ struct Call {
   int64_t n, h, v;
   int64_t gradients;  // 1: both are asked for; 0: none
   int64_t mean;  // 1: reduction mean; logprob is the loss and grad_logprob its gradient, of one element
-  int64_t saved_logits;  // 1: forward saves all logits for backward; 0: none
+  int64_t saved_logits;  // 1: forward saves all logits for one backward pass; 0: none
   const void* hidden;
   const void* weight;
   const void* labels;
@@ -67,6 +67,7 @@ Asked Of(const Call& call) {
   asked.execution.device = kernel::Device::kCuda;
   asked.execution.stream = call.stream;
   asked.execution.saved_logits_bytes = call.saved_logits != 0 ? ~size_t{0} : 0;
+  asked.execution.saved_is_consumed = call.saved_logits != 0;
   return asked;
 }
 

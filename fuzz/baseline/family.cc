@@ -106,6 +106,8 @@ Family FamilyOf(const Contract& contract, kernel::DType inputs) {
   base.entropy_of_probabilities = contract.entropy_of_probabilities;
   base.log_softmax_backward = contract.log_softmax_backward;
   base.ratio = contract.probability == oracle::Probability::kRatio;
+  if (contract.kept_argument > 0 && inputs == kernel::DType::kBf16)
+    base.kept_bits = std::max(1, -std::ilogb(contract.kept_argument));
   if (contract.input_rounding > 0) {
     base.operand_bits = std::max(1, -std::ilogb(contract.input_rounding));
   }

@@ -82,6 +82,9 @@ struct Baseline {
   bool label_apart = false, recomputed = false;
   int operand_bits = 0;  // operands keep so many significant bits; 0: all
   int hidden_bits = 0;   // hidden does in the logits
+  // Backward's exponents, but the label's, keep so many significant bits of their distance from the
+  // maximum of a tile; 0: all. An error of fp32 arithmetic: it moves no exact value.
+  int kept_bits = 0;
   kernel::DType d_logits = kernel::DType::kF32;
   // The contract's; those of the shortcuts go before.
   Accumulator logit_sum, hidden_sum, weight_sum;

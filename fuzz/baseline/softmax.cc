@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <type_traits>
+
+#include "fuzz/baseline/kept_exponents.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -321,8 +325,18 @@ void DLogits(const Baseline& baseline, std::span<const Real> z, const RowScalars
   const Real temperature = Round(static_cast<Real>(scalars.temperature), shortcuts.temperature);
   const Real ratio =
       forward.s / RoundNudged(forward.s, static_cast<Real>(1 + shortcuts.nudge), shortcuts.sum);
+  std::optional<KeptExponents<Row<float>>> exponents;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (baseline.kept_bits > 0) exponents.emplace(row, baseline.kept_bits);
+  }
   for (size_t v = 0; v < z.size(); ++v) {
     Probability<Real> at = ProbabilityOf(baseline, row, forward, v);
+    if constexpr (std::is_same_v<Real, float>) {
+      if (exponents && v != label) {
+        const float t = exponents->Distance(forward.shift, v);
+        at = {row.Exponential(t) / forward.s, -(row.Natural(t) + forward.log_s)};
+      }
+    }
     const auto nudged = static_cast<Real>(
         1 + NudgeOfProbability(shortcuts.nudge, scalars.temperature, static_cast<double>(at.log)));
     at.p = RoundNudged(at.p * ratio, nudged, shortcuts.probabilities);

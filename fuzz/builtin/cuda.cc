@@ -89,6 +89,7 @@ std::string CudaDescription(std::string_view name, CudaPath path, int capability
   }
   contract["grad_hidden_stretch"] = kernel::kStretchUnit;
   contract["grad_hidden_stretches"] = kernel::kMostStretches;
+  contract["kept_argument"] = 0x1p-11;
   return DescribeTarget(name, "cuda", contract);
 }
 
@@ -101,10 +102,14 @@ kernel::Execution OnCuda(void* stream, CudaPath path) {
   return {.device = kernel::Device::kCuda, .threads = 0, .stream = stream, .path = path};
 }
 
+size_t KeptBytes(const Problem& problem) {
+  return problem.hidden.dtype == kernel::DType::kBf16 ? 2 : sizeof(float);
+}
+
 kernel::Execution SavingSome(const Problem& problem, void* stream, CudaPath path) {
   kernel::Execution execution = OnCuda(stream, path);
   const int64_t n = problem.rows(), v = problem.vocab(), third = (n + problem.hidden_size() + v) % 3;
-  const size_t logits = static_cast<size_t>(n) * static_cast<size_t>(v) * sizeof(float);
+  const size_t logits = static_cast<size_t>(n) * static_cast<size_t>(v) * KeptBytes(problem);
   execution.saved_logits_bytes = third == 0 ? 0 : third == 1 ? logits / 2 : ~size_t{0};
   return execution;
 }

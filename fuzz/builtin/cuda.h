@@ -33,6 +33,9 @@ std::string CudaDescription(std::string_view name, kernel::CudaPath path = kerne
 // The execution by which the operator runs on `stream`.
 kernel::Execution OnCuda(void* stream, kernel::CudaPath path);
 
+// The bytes in which the operator keeps a logit of this problem, or the exponent in its place.
+size_t KeptBytes(const kernel::Problem& problem);
+
 // The same with logits saved from forward for backward. The shape alone decides how much of them: all
 // in a third of shapes, half in another third if that is a whole block of columns, and none in the
 // rest.

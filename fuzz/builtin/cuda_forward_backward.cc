@@ -26,7 +26,8 @@ kernel::Execution KeepingSome(const kernel::Problem& problem, void* stream, kern
   kernel::Execution execution = OnCuda(stream, path);
   const int64_t n = problem.rows(), v = problem.vocab();
   if ((n + problem.hidden_size() + v) % 2 != 0) {
-    execution.kept_logits_bytes = static_cast<size_t>(n) * static_cast<size_t>(v) * sizeof(float) / 2;
+    execution.kept_logits_bytes =
+        static_cast<size_t>(n) * static_cast<size_t>(v) * KeptBytes(problem) / 2;
   }
   return execution;
 }

@@ -49,6 +49,7 @@ std::string HostHopperDescription(std::string_view name) {
   contract["input_planes"] = 3;
   contract["grad_hidden_stretch"] = kernel::kStretchUnit;
   contract["grad_hidden_stretches"] = kernel::kMostStretches;
+  contract["kept_argument"] = 0x1p-11;
   return DescribeTarget(name, "cpu", contract);
 }
 

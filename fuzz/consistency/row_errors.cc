@@ -65,11 +65,13 @@ void SumGradient(const RowInputs& in, const oracle::GradientTerms& c, double cha
   const double u = a.u, g = std::fabs(in.g), k = std::fabs(in.k), inverse = 1 / in.temperature;
   const double l = LargestEntropy(in.vocab), columns = static_cast<double>(in.vocab);
   const double scaling = c.k_c * c.row.max_abs_x;
-  const double argument = a.argument_roundings * (c.budget.shift_change + c.exponent_log);
+  const double argument = a.argument_roundings * (c.budget.shift_change + c.exponent_log) +
+                          a.kept_argument * c.budget.shift_change + a.kept_underflow;
+  const double slope = a.argument_roundings + a.kept_argument;
   const ProbabilitySums p =
-      SumsOf(change + scaling + c.pi_constant + argument, a.argument_roundings + c.pi_log, in.vocab);
+      SumsOf(change + scaling + c.pi_constant + argument, slope + c.pi_log, in.vocab);
   const double log0 = change + scaling + c.log_constant + argument + 4 * u * change;
-  const double log1 = a.argument_roundings + 4 * u;
+  const double log1 = slope + 4 * u;
   const double lost = columns * a.exp_underflow;           // V phi
   const double largest_log = 2 * c.row.max_abs_x + l + 1;  // |ln p| of any column
   const double all = 1 + p.p + lost, logs = l + p.log + lost * largest_log;

@@ -200,6 +200,10 @@ void Fields(FieldVisitor& io, DeclaredContract& declared) {
   ReadStep(io, "probabilities", &c.probabilities);
   io("recompute_same_bits", c.recompute_same_bits);
   io("probability", c.probability, kProbabilities);
+  ReadProven(io, "kept_argument", oracle::kMostKeptArgument, "", &c.kept_argument);
+  if (c.kept_argument > 0 && (c.log_softmax_backward || c.log_probs.Narrow())) {
+    io.Wrong("kept_argument", "0: log_softmax_backward and log_probs keep log-probabilities");
+  }
   oracle::StepDType d_logits = oracle::StepDType::OfHidden();
   ReadStep(io, "d_logits", &d_logits);
   if (d_logits != oracle::StepDType::OfHidden()) {

@@ -28,7 +28,7 @@ Status CheckExtent(const char* name, int64_t extent) {
 
 // Refuses what can be refused without a device, and plans the rest.
 Status CheckAndPlan(const Problem& problem, const Results& results, const Checks& checks,
-                    size_t kept_logits_bytes, Layout* layout) {
+                    const Keeping& keeping, Layout* layout) {
   Checks on_device = checks;
   on_device.host_memory = false;
   Status status = Check(problem, results, on_device);
@@ -36,10 +36,18 @@ Status CheckAndPlan(const Problem& problem, const Results& results, const Checks
   if (status.ok()) status = CheckExtent("hidden.shape[1]", problem.hidden_size());
   if (status.ok()) status = CheckExtent("weight.shape[0]", problem.vocab());
   if (!status.ok()) return status;
-  const std::optional<Layout> made = MakeLayout(problem, results, kept_logits_bytes);
+  const std::optional<Layout> made = MakeLayout(problem, results, keeping);
   if (!made) return WorkspaceTooLarge(problem);
   *layout = *made;
   return Status::Ok();
+}
+
+// Return what a state keeps, and what the two passes in one call do.
+Keeping SavedOf(const Execution& execution) {
+  return {execution.saved_logits_bytes, execution.kept_form, execution.saved_is_consumed};
+}
+Keeping KeptOf(const Execution& execution) {
+  return {execution.kept_logits_bytes, execution.kept_form, true};
 }
 
 // Takes a layout that keeps at most `bytes` of logits, as the field `limit` of the execution says.
@@ -107,15 +115,16 @@ Status OnePass(const Checks& checks, const Path* path, const Problem& problem, c
   Layout layout;
   SavedLayout state;
   OnDevice device;
-  Status status = CheckAndPlan(problem, results, checks, execution.saved_logits_bytes, &layout);
+  const Keeping keeping = SavedOf(execution);
+  Status status = CheckAndPlan(problem, results, checks, keeping, &layout);
   if (checks.backward_results && !layout.has_backward) return status;  // nothing is asked for
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) status = CheckMemory("workspace", workspace, layout.workspace_bytes);
   if (status.ok()) status = CheckMemory("saved", saved, state.bytes);
   if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
-  layout = *MakeLayout(problem, results, execution.saved_logits_bytes, device.clusters);
-  // A backward pass never writes through these.
+  layout = *MakeLayout(problem, results, keeping, device.clusters);
+  // A backward pass writes through these only where the state is consumed.
   std::byte* const memory = static_cast<std::byte*>(const_cast<void*>(saved));
   const Kept kept = state.KeptAt(memory);
   return run({.problem = problem,
@@ -125,6 +134,7 @@ Status OnePass(const Checks& checks, const Path* path, const Problem& problem, c
               .stream = static_cast<cudaStream_t>(execution.stream),
               .workspace = static_cast<std::byte*>(workspace),
               .saved = state.StateAt(memory, HeaderOf(problem, execution.path, device)),
+              .consumed = keeping.consumed,
               .kept = state.KeepsLogits() ? &kept : nullptr});
 }
 
@@ -160,7 +170,7 @@ Status GetSizes(const Problem& problem, const Results& results, const Execution&
                 Sizes* sizes) {
   Layout layout;
   SavedLayout state;
-  Status status = CheckAndPlan(problem, results, kSizesUse, execution.saved_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kSizesUse, SavedOf(execution), &layout);
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) *sizes = {layout.workspace_bytes, state.bytes};
   return status;
@@ -180,7 +190,7 @@ Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace) {
   Layout layout;
   AtOnceLayout regions;
-  Status status = CheckAndPlan(problem, results, kSizesUse, execution.kept_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kSizesUse, KeptOf(execution), &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
@@ -191,13 +201,12 @@ Status ForwardBackward(const Problem& problem, const Results& results, const Exe
   Layout layout;
   AtOnceLayout regions;
   OnDevice device;
-  Status status =
-      CheckAndPlan(problem, results, kForwardBackwardUses, execution.kept_logits_bytes, &layout);
+  Status status = CheckAndPlan(problem, results, kForwardBackwardUses, KeptOf(execution), &layout);
   if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
   if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
-  layout = *MakeLayout(problem, results, execution.kept_logits_bytes, device.clusters);
+  layout = *MakeLayout(problem, results, KeptOf(execution), device.clusters);
   std::byte* const memory = static_cast<std::byte*>(workspace);
   const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
   Kept kept = regions.state.KeptAt(memory + regions.saved);

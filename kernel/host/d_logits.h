@@ -14,8 +14,10 @@
 #include <limits>
 
 #include "kernel/dtype.h"
+#include "kernel/host/convert.h"
 #include "kernel/host/hooks.h"
 #include "kernel/host/simd.h"
+#include "kernel/host/softmax.h"
 #include "kernel/host/tiling.h"
 
 namespace plumbline::kernel::host {
@@ -25,6 +27,18 @@ struct RowGradient {
   float temperature;
   float g, k;
 };
+
+// Computes t of kTile logits, but the label's, as a device keeps them: the distance from the tile's own
+// maximum, rounded to fp16, and that maximum's distance from the row's. p becomes e^-t.
+inline void KeptExponents(const RowGradient& row, int64_t label, const float* z, float* t, float* p) {
+  alignas(64) float minus_t[kTile];
+  const float largest = TileMaximum(z), far = (row.m - largest) / row.temperature;
+  for (int64_t j = 0; j < kTile; ++j) {
+    const float near = z[j] == largest ? 0 : (largest - z[j]) / row.temperature;
+    minus_t[j] = -(j == label ? t[j] : ToFloat(ToFloat16(near)) + far);
+  }
+  Exponentials(minus_t, 0, 1, kTile, t, p);
+}
 
 // Replaces kTile logits by their gradients, rounded to what the products of inputs of that dtype read.
 // label is the position of the row's label in this tile, or anything outside [0, kTile).
@@ -38,6 +52,7 @@ void TileGradient(RowGradient row, int64_t label, DType dtype, float* z, const H
   alignas(64) float t[kTile];
   alignas(64) float p[kTile];
   Exponentials(z, row.m, row.temperature, kTile, t, p);
+  if (Hooks::Dots::KeepsExponents(dtype)) KeptExponents(row, label, z, t, p);
   for (int64_t j = 0; j < kTile; ++j) p[j] = p[j] / row.s;
   hooks.Probabilities(z, row, t, p);
   const auto gradient = [&](float one, float p_v, float t_v) {

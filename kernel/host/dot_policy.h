@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic of the operator's three matrix products, as a compile-time choice that is orthogonal
-// to the hooks: every policy of kernel/host/hooks.h names one of these types as its `Dots`.
+// The arithmetic of the operator's three matrix products, and of what a device keeps between them, as a
+// compile-time choice that is orthogonal to the hooks: every policy of kernel/host/hooks.h names one of
+// these types as its `Dots`.
 //
 //   kStretches                 whether grad_hidden is summed in stretches (kernel/stretches.h)
 //   Passes(dtype)              over the depth of a product of operands of this dtype
 //   Products(block, dtype, p)  pass p of a block of dot products
 //   Store(d_logits, n, dtype)  rounds d_logits to what the second and third product read
+//   KeepsExponents(dtype)      whether backward's exponents go through fp16 (KeptExponents of
+//   d_logits.h)
 
 #pragma once
 
@@ -23,6 +26,7 @@ namespace plumbline::kernel::host {
 struct FusedChains {
   static constexpr bool kStretches = false;
   static constexpr int Passes(DType) { return 1; }
+  static bool KeepsExponents(DType) { return false; }
   static void Products(const DotBlock& block, DType, int) { DotProducts(block); }
   static void Store(float*, int64_t, DType) {}
 };
@@ -32,6 +36,7 @@ struct FusedChains {
 // of the vocabulary after another.
 struct TensorCores {
   static constexpr bool kStretches = true;
+  static bool KeepsExponents(DType dtype) { return dtype == DType::kBf16; }
   static int Passes(DType dtype) { return TensorCorePasses(dtype); }
   static void Products(const DotBlock& block, DType dtype, int pass) {
     TensorCoreProducts(block, dtype, pass);

@@ -52,7 +52,8 @@ for _key in ("CPU", "CUDA"):
 
 @torch.library.register_fake("plumbline::linear_cross_entropy", lib=library)
 def _fake_forward(hidden, weight, labels, temperature, ignore_index, reduction, compute_dtype, saved_columns, save):
-    size = _passes.saved_bytes(hidden.device, hidden.shape[0], weight.shape[0], saved_columns) if save else 0
+    computed = compute_dtype or weight.dtype
+    size = _passes.saved_bytes(hidden.device, hidden.shape[0], weight.shape[0], saved_columns, computed) if save else 0
     return *_passes.outputs(hidden, reduction), hidden.new_empty(size, dtype=torch.uint8)
 
 

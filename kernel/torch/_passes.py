@@ -10,6 +10,7 @@ import torch
 from . import _library
 from ._library import ABSENT, describe
 from ._scalars import scalar
+from .memory import kept_form
 
 _HEADER, _ROW, _ALIGNED = 64, 16, 256  # bytes of a saved state (kernel/OPERATION.md)
 _FP32 = _library.DTYPES[torch.float32]
@@ -28,22 +29,26 @@ def _up(bytes_: Any, to: int) -> Any:
     return (bytes_ + to - 1) // to * to
 
 
-def saved_bytes(device: torch.device, rows: Any, vocabulary: Any, columns: Any) -> Any:
-    """The bytes of a saved state with the logits of so many columns. Sizes may be symbolic."""
+def saved_bytes(device: torch.device, rows: Any, vocabulary: Any, columns: Any, dtype: torch.dtype) -> Any:
+    """The bytes of a saved state with the logits of so many columns, by operands of a dtype. Sizes may be symbolic."""
     if device.type == "cpu":
         return _HEADER + 4 * _up(4 * rows, 64)
     # The same expression where none are kept: whether `columns` is 0 may not be known yet.
-    return _rows_bytes(rows) + _up(_kept_bytes(rows, torch.sym_min(columns, vocabulary)), _ALIGNED)
+    kept = torch.sym_min(columns, vocabulary)
+    return _rows_bytes(rows, kept, dtype) + _up(_kept_bytes(rows, kept, dtype), _ALIGNED)
 
 
-def _rows_bytes(rows: Any) -> Any:
-    """The part of a device's state that is written row by row: header, numbers, places."""
-    return _up(_HEADER + _ROW * rows, _ALIGNED) + _up(4 * rows, _ALIGNED)
+def _rows_bytes(rows: Any, columns: Any, dtype: torch.dtype) -> Any:
+    """The part of a device's state that is written row by row, not all of it: header, numbers, places, and the offsets of
+    tiles of exponents."""
+    offsets = _up(columns, 128) // 128 + torch.sym_min(columns, 1) if kept_form(dtype)[0] == 2 else 0
+    return _up(_HEADER + _ROW * rows, _ALIGNED) + _up(4 * rows, _ALIGNED) + _up(4 * rows * offsets, _ALIGNED)
 
 
-def _kept_bytes(rows: Any, columns: Any) -> Any:
-    """Rows of kept logits begin 32 floats apart, or a multiple of that."""
-    return 4 * rows * _up(columns, 32)
+def _kept_bytes(rows: Any, columns: Any, dtype: torch.dtype) -> Any:
+    """Rows of kept logits begin a line apart, or a multiple of that."""
+    size, group = kept_form(dtype)
+    return size * rows * _up(columns, group)
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
@@ -131,25 +136,28 @@ def forward(
     matrix = describe(hidden)
     # Forward asks only whether there is a gradient: then it leaves a state. It writes none.
     absent = (0, matrix[1], 2, *hidden.shape, max(hidden.shape[1], 1), 1) if save else ABSENT
-    call = _library.Call(device, _kept_bytes(rows, columns), ignore_index, reduction, (
+    call = _library.Call(device, _kept_bytes(rows, columns, hidden.dtype), ignore_index, reduction, (
         *matrix, *describe(weight), *describe(labels), *describe(divisor), *ABSENT, *ABSENT,
         *_described(made, reduction, absent, ABSENT),
     ))  # fmt: skip
     workspace, state = call.sizes()
     saved = None
     if save:
-        saved = _planned(state, rows, weight.shape[0], columns, device) if planned else _bytes(state, device)
+        plan = rows, weight.shape[0], columns, hidden.dtype
+        saved = _planned(state, *plan, device) if planned else _bytes(state, device)
     call.forward(_bytes(workspace, device), saved)
     return *made, saved
 
 
-def _planned(least: int, rows: int, vocabulary: int, columns: int, device: torch.device) -> torch.Tensor:
-    """Forward writes no numbers of ignored rows."""
-    bytes_ = saved_bytes(device, rows, vocabulary, columns)
+def _planned(
+    least: int, rows: int, vocabulary: int, columns: int, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Forward writes no numbers of ignored rows, and no offsets of tiles that another path would have."""
+    bytes_ = saved_bytes(device, rows, vocabulary, columns, dtype)
     if least > bytes_:
         raise RuntimeError(f"linear_cross_entropy: a state of {least} bytes, not {bytes_} as planned")
     saved = _bytes(bytes_, device)
-    (saved[: _rows_bytes(rows)] if columns else saved).zero_()
+    (saved[: _rows_bytes(rows, min(columns, vocabulary), dtype)] if columns else saved).zero_()
     return saved
 
 
@@ -174,7 +182,7 @@ def backward(
     divisor = _divisor(temperature, device)
     factors = [each if each is None else numbers(each).float() for each in (grad_result, grad_entropy)]
     operands = _operand(hidden, compute_dtype, False), _operand(weight, compute_dtype, True)
-    call = _library.Call(device, _kept_bytes(hidden.shape[0], columns), ignore_index, reduction, (
+    call = _library.Call(device, _kept_bytes(hidden.shape[0], columns, computed), ignore_index, reduction, (
         *describe(operands[0]), *describe(operands[1]), *describe(labels), *describe(divisor),
         *describe(factors[0]), *describe(factors[1]), *ABSENT, *ABSENT, *ABSENT, *ABSENT,
         *(describe(grad_hidden) if need_hidden else ABSENT), *(describe(grad_weight) if need_weight else ABSENT), *ABSENT,
@@ -206,7 +214,7 @@ def forward_backward(
     made = outputs(hidden, reduction, with_lse, with_first_invalid)
     grad_hidden, grad_weight = gradient(hidden, computed, need_hidden), gradient(weight, computed, need_weight)
     operands = _operand(hidden, compute_dtype, False), _operand(weight, compute_dtype, True)
-    call = _library.Call(device, _kept_bytes(hidden.shape[0], columns), ignore_index, reduction, (
+    call = _library.Call(device, _kept_bytes(hidden.shape[0], columns, computed), ignore_index, reduction, (
         *describe(operands[0]), *describe(operands[1]), *describe(labels), *describe(divisor),
         *describe(one), *ABSENT,
         *_described(made, reduction, describe(grad_hidden) if need_hidden else ABSENT,

@@ -14,9 +14,10 @@ _UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "KB": 1
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _MOST = 1 << 62
 # Bounds of what the passes take for chunks (kernel/OPERATION.md, "What the CUDA operator computes"): d_logits with a packed
-# piece of weight, by rows, with what rounding of regions and forward's partial sums add; d_logits of kept columns.
-# A whole stretch of grad_hidden may take a quarter more.
-_LEAST_CHUNKS, _MOST_CHUNKS, _MOST_KEPT_D_LOGITS = 320 << 20, (5 << 28) + (8 << 20), 5 << 28
+# piece of weight, by rows, with what rounding of regions and forward's partial sums add. A whole stretch of grad_hidden may
+# take a quarter more.
+_LEAST_CHUNKS, _MOST_CHUNKS = 320 << 20, (5 << 28) + (8 << 20)
+_MOST_KEPT_D_LOGITS = 1 << 30  # d_logits of kept columns, likewise; several stretches take a sixteenth more
 _STRETCHES = 128 << 20  # at most, of sums of stretches that are computed together
 
 
@@ -46,6 +47,12 @@ def _least(a: Any, b: Any) -> Any:
     return min(a, b) if torch.compiler.is_dynamo_compiling() else torch.sym_min(a, b)
 
 
+def kept_form(dtype: torch.dtype) -> tuple[int, int]:
+    """The bytes in which a logit is kept for backward, and how many columns are kept together: bf16 operands leave an
+    exponent in fp16."""
+    return (2, 64) if dtype == torch.bfloat16 else (4, 32)
+
+
 def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtype, memory: int) -> Any:
     """The columns of the vocabulary whose logits fit in `memory` bytes beside what the passes take in any case: all, or so
     many that those left are a multiple of 64 (fp32: that a chunk begins behind them). `rows` may be symbolic."""
@@ -56,13 +63,19 @@ def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtyp
         chunks = (2 * planes * padded + row_bytes) * unit + _LEAST_CHUNKS
     else:
         chunks = _least(_largest(15 * padded * row_bytes // 4, _LEAST_CHUNKS), _MOST_CHUNKS)
-    free = _largest(memory - chunks - _STRETCHES - padded * (64 + 8 * hidden_size + 64 + row_bytes), 0)
-    # d_logits of kept columns take a quarter of what is kept, or a quarter more than that, up to a limit.
-    logits = _largest(free * 16 // 21, free - _MOST_KEPT_D_LOGITS)
-    fit = logits // (4 * _largest(rows, 1)) // 32 * 32
+    free = _largest(memory - _STRETCHES - padded * (64 + 8 * hidden_size + 64 + row_bytes), 0)
+    size, group = kept_form(dtype)
+    # 32nds of a byte of a column: an exponent has a share of its tile's offset. d_logits of half of the kept columns, or a
+    # quarter more than that, up to a limit, are in memory, in the place of the other chunks.
+    kept = _largest(rows, 1) * (32 * size + (1 if size == 2 else 0))
+    stretch = max(-(-vocabulary // 384 // 32), 1) * 384  # kernel/stretches.h
+    most = _MOST_KEPT_D_LOGITS
+    most = most + _least(_largest(4 * padded * stretch - most, most >> 4), most >> 2)
+    fit = _largest(32 * free // (kept + 40 * padded), 32 * (free - most) // kept)
+    fit = _largest(_least(fit, 32 * (free - chunks) // kept), 0) // group * group
     left = _largest(vocabulary - fit, 0)
-    # Chunks of an fp32 problem are pieces of a stretch (kernel/stretches.h).
-    stretch = max(-(-vocabulary // 384 // 32), 1) * 384 if planes > 1 else 1 << 40
+    # Chunks of an fp32 problem are pieces of a stretch.
+    stretch = stretch if planes > 1 else 1 << 40
     begin = left // stretch * stretch
     left = begin + _least((left - begin + unit - 1) // unit * unit, stretch)
     return _largest(vocabulary - left, 0)

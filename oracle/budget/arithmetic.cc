@@ -232,6 +232,11 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.log_softmax_backward = c.log_softmax_backward;
   a.recompute_same_bits = c.recompute_same_bits;
   a.ratio = c.probability == Probability::kRatio;
+  if (input == DType::kBf16 && c.kept_argument > 0) {
+    // What is kept has roundings of its own, and the sum of the two exponents has another.
+    a.kept_argument = c.kept_argument * (1 + 0x1p-10) + 1.1 * kU;
+    a.kept_underflow = 0x1.04p-25;  // half of fp16's least subnormal
+  }
   if (c.log_softmax_backward) {
     a.entropy_of_probabilities = a.recompute_same_bits = true;
     a.plain_entropy = a.ratio = false;

@@ -46,13 +46,15 @@ PLUMBLINE_FORMULA ProbabilityError<Number> ProbabilityErrorOf(const GradientTerm
                                                               Number scaling) {
   const Arithmetic& a = c.target;
   const Number abs_log_p = Abs(s.log_p);
-  // k_a u t', where t' = t + delta + D + sigma; exp(x - lse): k_a u (t' + l')
-  const Number argument =
-      a.argument_roundings * (s.t + (s.delta + (c.budget.shift_change + c.exponent_log)));
-  // pi = P(v) + eps_exp + 2u + k_a u t'
+  // A = k_a u t', where t' = t + delta + D + sigma; exp(x - lse): k_a u (t' + l')
+  const Number gap = s.t + (s.delta + c.budget.shift_change);
+  Number argument = a.argument_roundings * (gap + c.exponent_log);
+  // "Kept exponents": kappa t' + 2^-25 more
+  if (a.kept_argument > 0) argument = Fma(a.kept_argument, gap, argument + a.kept_underflow);
+  // pi = P(v) + eps_exp + 2u + A
   //      + (e/s: rho_s/(1 - rho_s) + eps_div; exp(x - lse): B_l + u |ln p| + mu)
   const Number pi = Fma(c.pi_log, abs_log_p, (change + scaling) + (c.pi_constant + argument));
-  // lambda = P(v) + B_l + mu + k_a u t' + 4u(|ln p| + P(v))
+  // lambda = P(v) + B_l + mu + A + 4u(|ln p| + P(v))
   const Number lambda =
       ((change + scaling) + (c.log_constant + argument)) + 4 * a.u * (abs_log_p + change);
   // "Kept log-probabilities": u_l (|ln p| + lambda) + eta_l more of each.

@@ -102,6 +102,21 @@ TEST(SavedState, WithAnyOtherHeaderMakesEveryGradientNaN) {
   }
 }
 
+// Fails if the flag is ignored on the host, or if it is taken for granted.
+TEST(SavedState, ThatIsConsumedServesOnce) {
+  const TestValues values = OfRows(12);
+  for (const bool consumed : {false, true}) {
+    const Memory saved = Saved(values);
+    PlacedProblem placed(values);
+    const Memory workspace(SizesFor(placed).workspace);
+    const Status status = Backward(placed.problem(), placed.results(), {.saved_is_consumed = consumed},
+                                   workspace.data.get(), saved.data.get());
+    ASSERT_TRUE(status.ok()) << status.message;
+    EXPECT_FALSE(AllNaN(placed.Outputs().grad_weight));
+    EXPECT_EQ(AllNaN(Gradients(values, saved).grad_hidden), consumed);
+  }
+}
+
 // Fails if a header leaves out a size or the dtype, or if the right state is refused.
 TEST(SavedState, OfAnotherProblemMakesEveryGradientNaN) {
   const TestValues values = OfRows(12);

@@ -136,6 +136,8 @@ Contract DrawWholeContract(Dice* dice, const Ranges& ranges) {
     c.vocab_chunk = dice->Of(std::array<int64_t, 4>{0, 1, 3, INT64_MAX});
     c.row_chunk = dice->Of(std::array<int64_t, 3>{0, 1, 2});
   }
+  if (dice->OneIn(3) && !c.log_softmax_backward)
+    c.kept_argument = dice->Of(std::array{0x1p-11, 0x1p-10, kMostKeptArgument});
   if (dice->OneIn(4)) {
     c.grad_hidden_stretch = dice->Of(std::array<int64_t, 4>{1, 2, 5, INT64_MAX});
     c.grad_hidden_stretches = dice->Of(std::array<int64_t, 4>{0, 0, 2, 3});
@@ -163,6 +165,7 @@ Contract DrawNarrowContract(Dice* dice, const Ranges& ranges) {
   if (dice->OneIn(4)) c.log_probs = narrow();
   if (dice->OneIn(4)) c.softmax_sum = narrow();
   if (c.log_probs.Narrow()) {
+    c.kept_argument = 0;
     c.recompute_same_bits = true;
     c.probability = Probability::kExpOfLse;
   }
@@ -193,7 +196,8 @@ std::string Show(const Contract& c) {
     << " shift " << static_cast<int>(c.shift) << " of probabilities " << c.entropy_of_probabilities
     << " backward of log_softmax " << c.log_softmax_backward << " accumulator "
     << (c.accumulator ? kernel::Name(*c.accumulator) : "fp32") << " " << c.vocab_chunk << " "
-    << c.row_chunk << " stretch " << c.grad_hidden_stretch << ", at most " << c.grad_hidden_stretches;
+    << c.row_chunk << " stretch " << c.grad_hidden_stretch << ", at most " << c.grad_hidden_stretches
+    << " kept " << c.kept_argument;
   const auto narrow = [&](const char* what, const StepDType& step) {
     if (!step.Narrow()) return;
     s << " " << what << " " << (step == StepDType::OfHidden() ? "input" : kernel::Name(*step.For({})));

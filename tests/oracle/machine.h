@@ -72,6 +72,16 @@ class Machine {
     const Real rounded = Round(exact, phase);
     return rounded == 0 ? 0 : exact + std::clamp(rounded - exact, -limit, limit);
   }
+  // a - b. fp32 subtracts without an error where the result is subnormal and not flushed.
+  Real Difference(Real a, Real b) {
+    const bool exact = contract_.flush == Flush::kNone && std::fabs(a - b) < kLeastNormal;
+    return exact ? a - b : Round(a - b, kProduct);
+  }
+  // A distance from the maximum of its tile as it is kept for backward; 0 is exact.
+  Real Kept(Real distance) {
+    const Real lost = static_cast<Real>(contract_.kept_argument) * distance + 0x1p-25L;
+    return distance == 0 ? 0 : std::max(0.0L, distance + Sign(kArgument) * lost);
+  }
   Real Divide(Real a, Real b) { return Round(a / b, kProbability, contract_.division_error); }
   Real Exp(Real x) {  // 1 at 0, as for every exponential
     if (x == 0) return 1;
@@ -114,6 +124,22 @@ class Machine {
       };
       const Real partial = StoredPartial(Sum({at(part), at(part + 1)}));
       sum = part == 0 ? partial : StoredPartial(AddPartial(sum, partial));
+    }
+    return sum;
+  }
+  // A dot product of a gradient, chunk by chunk where it is accumulated in 16 bits.
+  Real InChunks(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk,
+                int64_t stretch) {
+    const kernel::DType accumulator = contract_.accumulator.value_or(kernel::DType::kF32);
+    if (accumulator == kernel::DType::kF32) return Stretched(a, b, stretch);
+    const auto step = static_cast<size_t>(std::max<int64_t>(chunk, 1));
+    Real sum = 0;
+    for (size_t first = 0; first < a.size(); first += step) {
+      const auto begin = static_cast<int64_t>(first);
+      const auto end = static_cast<int64_t>(std::min(a.size(), first + step));
+      const Real part = Stretched({a.begin() + begin, a.begin() + end},
+                                  {b.begin() + begin, b.begin() + end}, stretch);
+      sum = Accumulate16(sum, part, accumulator);
     }
     return sum;
   }
@@ -227,5 +253,14 @@ class Machine {
   Accumulate accumulate_ = Accumulate::kFp32;
   int block_ = 16, extra_ = 2;
 };
+
+// The largest logit of the tile of kept exponents that column v lies in.
+inline Real TopOfTile(const std::vector<Real>& x, size_t v) {
+  constexpr size_t kTile = 3;
+  const size_t first = v / kTile * kTile;
+  Real top = x[first];
+  for (size_t i = first; i < std::min(first + kTile, x.size()); ++i) top = std::max(top, x[i]);
+  return top;
+}
 
 }  // namespace plumbline::oracle

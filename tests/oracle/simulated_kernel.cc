@@ -79,15 +79,11 @@ class Kernel {
     if (reciprocal_) return fl_.Round(x * fl_.Round(1 / t_, kProduct), kProduct);
     return fl_.Round(x / t_, kProduct, std::max(1.0, ScaleRoundings()));
   }
-  // a - b. fp32 subtracts without an error where the result is subnormal and not flushed.
-  Real Difference(Real a, Real b) {
-    const bool exact = c_.flush == Flush::kNone && std::fabs(a - b) < kLeastNormal;
-    return exact ? a - b : fl_.Round(a - b, kProduct);
-  }
   struct Probability {
     Real p, log;
   };
   Probability ProbabilityOf(Real x);
+  Probability BackwardProbability(const std::vector<Real>& x, size_t v);
   Real EntropyTerms(const std::vector<Real>& x, size_t first, size_t last);
   Real ShiftOf(Real m) const;
   void MoveTo(Real m, State* state);
@@ -95,7 +91,6 @@ class Kernel {
   void Merge(State tile, State* state);
   State Softmax(const std::vector<Real>& x);
   void Forward(int64_t i);
-  Real Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk, int64_t stretch);
   void Backward(int64_t i, const std::vector<Real>& x);
 
   const Problem& p_;
@@ -217,6 +212,20 @@ Kernel::Probability Kernel::ProbabilityOf(Real x) {
   return {fl_.Exp(log), log};
 }
 
+// Those of column v in backward, where exponents may be kept.
+Kernel::Probability Kernel::BackwardProbability(const std::vector<Real>& x, size_t v) {
+  if (c_.kept_argument == 0 || p_.hidden.dtype != kernel::DType::kBf16) return ProbabilityOf(x[v]);
+  const Real m = TopOfTile(x, v), kept = fl_.Kept(Gap(m, x[v]));
+  if (c_.probability == oracle::Probability::kRatio) {
+    const Real gap = fl_.Round(kept + Gap(state_.m, m), kArgument);
+    return {fl_.Divide(fl_.Exp(-gap), state_.s), -fl_.Round(gap + log_s_, kProbability)};
+  }
+  const double roundings = std::max(1.0, c_.argument_roundings);
+  const Real far = fl_.Round((before_ ? m : Scaled(m)) - lse_, kArgument, roundings);
+  const Real log = fl_.Round(far - kept, kArgument);
+  return {fl_.Exp(log), log};
+}
+
 // The sum of p ln p, or of p x where the entropy is plain, over a part of the columns.
 Real Kernel::EntropyTerms(const std::vector<Real>& x, size_t first, size_t last) {
   if (last - first == 1) {
@@ -282,24 +291,6 @@ void Kernel::Forward(int64_t i) {
   logprob_ = logprob;
 }
 
-// A dot product of a gradient, chunk by chunk where it is accumulated in 16 bits.
-Real Kernel::Product(const std::vector<Real>& a, const std::vector<Real>& b, int64_t chunk,
-                     int64_t stretch) {
-  if (c_.accumulator.value_or(kernel::DType::kF32) == kernel::DType::kF32) {
-    return fl_.Stretched(a, b, stretch);
-  }
-  const auto step = static_cast<size_t>(std::max<int64_t>(chunk, 1));
-  Real sum = 0;
-  for (size_t first = 0; first < a.size(); first += step) {
-    const auto begin = static_cast<int64_t>(first);
-    const auto end = static_cast<int64_t>(std::min(a.size(), first + step));
-    const Real part = fl_.Stretched({a.begin() + begin, a.begin() + end},
-                                    {b.begin() + begin, b.begin() + end}, stretch);
-    sum = fl_.Accumulate16(sum, part, *c_.accumulator);
-  }
-  return sum;
-}
-
 void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
   Real g = p_.grad_logprob ? static_cast<Real>(ReadElement(*p_.grad_logprob, i, 0)) : 0;
   Real k = p_.grad_entropy ? static_cast<Real>(ReadElement(*p_.grad_entropy, i, 0)) : 0;
@@ -327,7 +318,7 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
     }
   }
   for (size_t v = dz.size(); v < x.size(); ++v) {
-    const auto [unrounded, log_p] = ProbabilityOf(x[v]);
+    const auto [unrounded, log_p] = BackwardProbability(x, v);
     const Real p = fl_.Store(unrounded, Step(c_.probabilities));
     const Real slope = v == y_ ? fl_.Round(1 - p, kProduct) : -p;
     Real second = 0;
@@ -336,7 +327,7 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
       second = fused_entropy_ ? fl_.Round(fl_.Round(k * p, kProduct) * tilt, kProduct)
                               : fl_.Round(k * fl_.Round(p * tilt, kProduct), kProduct);
     }
-    const Real dx = Difference(fl_.Round(g * slope, kProduct), second);
+    const Real dx = fl_.Difference(fl_.Round(g * slope, kProduct), second);
     const Real d = early ? dx : OverT(Machine::Nearest(dx, of_dx));
     const bool dropped = std::fabs(slope) < static_cast<Real>(c_.filter);
     dz.push_back(dropped ? 0 : Machine::Nearest(d, DLogitsDtype()));
@@ -345,7 +336,7 @@ void Kernel::Backward(int64_t i, const std::vector<Real>& x) {
     std::vector<Real> column;
     for (const auto& w : w_) column.push_back(w[d]);
     out_.grad_hidden[static_cast<size_t>(i) * h_.size() + d] = static_cast<double>(
-        Written(Product(dz, column, c_.vocab_chunk, c_.StretchOf(static_cast<int64_t>(dz.size()))),
+        Written(fl_.InChunks(dz, column, c_.vocab_chunk, c_.StretchOf(static_cast<int64_t>(dz.size()))),
                 Output::kGradHidden));
   }
   rows_.push_back(i);
@@ -384,8 +375,8 @@ Simulated Kernel::Run() {
     for (int64_t d = 0; d < h; ++d) {
       std::vector<Real> inputs;
       for (const int64_t i : rows_) inputs.push_back(static_cast<Real>(ReadElement(p_.hidden, i, d)));
-      out_.grad_weight[static_cast<size_t>(c * h + d)] =
-          static_cast<double>(Written(Product(column, inputs, c_.row_chunk, 0), Output::kGradWeight));
+      out_.grad_weight[static_cast<size_t>(c * h + d)] = static_cast<double>(
+          Written(fl_.InChunks(column, inputs, c_.row_chunk, 0), Output::kGradWeight));
     }
   }
   return out_;

@@ -39,6 +39,16 @@ Status Call(size_t row, const Problem& problem, const Results& results, void* wo
   return ran;
 }
 
+// Returns how a mutant's state is made: it is consumed where that is the defect.
+kernel::Execution OfRow(size_t row, void* stream) {
+  kernel::Execution execution = OnCuda(stream, CudaPath::kBest);
+  if (kMutants[row].name == "consumed-state-twice") {
+    execution.saved_logits_bytes = ~size_t{0};
+    execution.saved_is_consumed = true;
+  }
+  return execution;
+}
+
 template <size_t kRow>
 struct CudaMutantOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
@@ -46,20 +56,22 @@ struct CudaMutantOperator {
     return RunInScratch<CudaMutantOperator>(problem, results, stream);
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
-    return kernel::GetSizes(problem, results, OnCuda(nullptr, CudaPath::kBest), sizes);
+    return kernel::GetSizes(problem, results, OfRow(kRow, nullptr), sizes);
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void* stream) {
     return Call(kRow, problem, results, workspace, [&](const Problem& seen, const Path* path) {
-      return kernel::cuda::Forward(seen, results, OnCuda(stream, CudaPath::kBest), workspace, saved,
-                                   path);
+      return kernel::cuda::Forward(seen, results, OfRow(kRow, stream), workspace, saved, path);
     });
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
                          const void* saved, void* stream) {
     return Call(kRow, problem, results, workspace, [&](const Problem& seen, const Path* path) {
-      return kernel::cuda::Backward(seen, results, OnCuda(stream, CudaPath::kBest), workspace, saved,
-                                    path);
+      const auto backward = [&] {
+        return kernel::cuda::Backward(seen, results, OfRow(kRow, stream), workspace, saved, path);
+      };
+      const bool twice = current.Is("consumed-state-twice") && problem.rows() > 0;
+      return twice ? WithItsHeaderAgain(saved, stream, backward) : backward();
     });
   }
   static std::string Describe() {

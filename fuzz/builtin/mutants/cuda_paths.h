@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "fuzz/builtin/mutants/table.h"
 #include "kernel/problem.h"
@@ -25,6 +26,11 @@ extern const kernel::cuda::Path kMutantHopperPath;
 // Sets *path to the one that has a mutant's defect. kUnsupported if the device has no such path: 8.0 is
 // the least, and Hopper's defects need 9.0.
 kernel::Status FindPath(const MutantRow& mutant, const kernel::cuda::Path** path);
+
+// Calls `backward`, which consumes the state, twice, the second time with the header that the state
+// had.
+kernel::Status WithItsHeaderAgain(const void* saved, void* stream,
+                                  const std::function<kernel::Status()>& backward);
 
 struct CudaMutantCall {
   int active = kNoMutant;

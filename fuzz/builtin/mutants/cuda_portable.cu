@@ -13,6 +13,7 @@
 #include "kernel/cuda/portable/launch.cuh"
 #include "kernel/cuda/stages/finish_rows.cuh"
 #include "kernel/cuda/stages/operands.h"
+#include "kernel/cuda/support/launch.h"
 #include "kernel/cuda/support/paths.h"
 
 namespace plumbline::fuzz {
@@ -54,10 +55,12 @@ struct MutantDLogits : DLogitsEpilogue<__nv_bfloat16> {
                         Scratch scratch) const {
     DLogitsStore<__nv_bfloat16> told = *this;
     if (hooks.Is("dead-rows-kept")) told.allocated_rows = live_rows;
-    if (told.plane_stride == 0) {
-      DLogitsEpilogue<__nv_bfloat16>{told}.Store<BN>(d, row, column, live_rows, scratch);
-    } else {
+    if (told.plane_stride != 0) {
       DLogitsEpilogue<__nv_bfloat16, true>{told}.Store<BN>(d, row, column, live_rows, scratch);
+    } else if (told.exponents) {
+      DLogitsEpilogue<__nv_bfloat16, false, true>{told}.Store<BN>(d, row, column, live_rows, scratch);
+    } else {
+      DLogitsEpilogue<__nv_bfloat16>{told}.Store<BN>(d, row, column, live_rows, scratch);
     }
   }
 };
@@ -115,14 +118,45 @@ Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cu
   }
 }
 
+// Turns exponents of -200 in `rows` rows of a chunk into 0. The grid is a block for each row.
+__global__ void LeastAsZero(uint16_t* exponents, int64_t ld, int64_t columns) {
+  constexpr uint16_t kLeast = 0xda40;  // -200 in fp16
+  uint16_t* const row = exponents + blockIdx.x * ld;
+  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    if (row[i] == kLeast) row[i] = 0;
+  }
+}
+
 template <class Element>
 Status Kept(const kernel::cuda::Kept& kept, const BackwardList& list, int64_t rows,
             const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
+  const CudaMutantCall& call = CurrentCall();
   kernel::cuda::Kept told = kept;
-  if (CurrentCall().Is("kept-by-backward-place")) told.slot = list.slot;
+  if (call.Is("kept-by-backward-place")) told.slot = list.slot;
   // An offset of 64 columns stays inside the workspace, which continues after the kept logits.
-  if (CurrentCall().Is("kept-columns-off")) told.logits += 64;
-  return KeptDLogits(told, list, rows, epilogue, stream);
+  if (call.Is("kept-columns-off")) {
+    if (told.exponents != nullptr) {
+      told.exponents += 64;
+    } else {
+      told.logits += 64;
+    }
+  }
+  // A row has memory for one more offset than the portable path has tiles, or the next row follows.
+  if (call.Is("kept-offset-of-neighbour")) ++told.offsets.data;
+  if (call.Is("kept-least-as-zero") && told.exponents != nullptr) {
+    Status status = LaunchKernel("LeastAsZero", &LeastAsZero, rows, 256, 0, stream,
+                                 told.exponents + (epilogue.first_column - told.first_column), told.ld,
+                                 epilogue.columns);
+    if (!status.ok()) return status;
+  }
+  Status status = KeptDLogits(told, list, rows, epilogue, stream);
+  thread_local std::optional<DLogitsEpilogue<Element>> before;
+  if (call.Is("kept-chunk-late") && kept.d_logits != nullptr) {
+    if (epilogue.first_column == kept.first_column) before.reset();
+    if (status.ok() && before) status = KeptDLogits(told, list, rows, *before, stream);
+    before = epilogue;
+  }
+  return status;
 }
 
 Status ForwardOfHalf(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {

@@ -55,6 +55,7 @@ KEYS = (
     "probabilities",
     "recompute_same_bits",
     "probability",
+    "kept_argument",
     "d_logits",
     "accumulator",
     "vocab_chunk",

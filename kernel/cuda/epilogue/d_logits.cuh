@@ -12,6 +12,12 @@
 // (oracle/ERROR-BUDGET.md). Everything is fp32 until dz is rounded to the elements that the gradients'
 // products read; fp32 problems keep dz in planes. Rows past the last live one are 0, because they are
 // part of the depth of a later product.
+//
+// In problems of bf16 y goes through fp16, in the form in which forward keeps it
+// (kernel/cuda/layout/saved_state.h): the exponent from the maximum of the column's tile, rounded, and
+// that maximum's own exponent, the tile's offset, added in fp32. This epilogue makes both anew, with
+// the same bits, so that it does not matter which columns are kept. The tile is that of forward's
+// partial sums.
 
 #pragma once
 
@@ -36,10 +42,19 @@ struct alignas(16) RowGradient {
   int32_t unused = 0;    // written too: rows are copied as bytes
 };
 
-// Returns dz of any column but the label's.
-__device__ inline float OtherGradient(const RowGradient& row, float z) {
-  const float y = Exponent(z, row.max, row.scale);
+// Returns dz of any column but the label's, from its exponent.
+__device__ inline float GradientAt(const RowGradient& row, float y) {
   return Exp2(y) * row.weight * fmaf(row.slope, y, row.level);
+}
+// Returns the same from its logit.
+__device__ inline float OtherGradient(const RowGradient& row, float z) {
+  return GradientAt(row, Exponent(z, row.max, row.scale));
+}
+// Returns dz of two columns from their exponents in fp16 (PackPair), which count from their tile's
+// maximum, and the tile's offset.
+__device__ inline float2 KeptGradients(const RowGradient& row, uint32_t exponents, float offset) {
+  const float2 y = __half22float2(*reinterpret_cast<const __half2*>(&exponents));
+  return {GradientAt(row, y.x + offset), GradientAt(row, y.y + offset)};
 }
 
 // The rows that d_logits are computed for, and the memory that they are stored in.
@@ -52,36 +67,45 @@ struct DLogitsStore {
   int64_t columns = 0;                // of this launch
   int64_t allocated_rows = 0;
   int64_t first_column = 0;  // of the vocabulary, where this launch begins
+  // Whether exponents go through fp16. The launch then begins with a tile, and each of its tiles has
+  // all columns in the product that it has in the vocabulary.
+  bool exponents = false;
+  int64_t vocab = 0;
 };
 
 // Whether d_logits are in planes is a template argument. Asked at run time, the code of four planes
 // took a tenth of the time where H is 1024 (bench/NOTES.md, 9).
-template <class Element, bool in_planes = false>
+template <class Element, bool in_planes = false, bool through_fp16 = false>
 struct DLogitsEpilogue : DLogitsStore<Element> {
   static constexpr bool kLoads = false;
   static constexpr int kRowBytes = sizeof(RowGradient);
   using Fields = DLogitsStore<Element>;
   using Fields::allocated_rows, Fields::columns, Fields::d_logits, Fields::first_column, Fields::ld,
-      Fields::plane_stride, Fields::rows;
+      Fields::plane_stride, Fields::rows, Fields::vocab;
+  static_assert(!in_planes || !through_fp16);
 
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch scratch) const {
+    // Columns past the last are stored too: d_logits are allocated in whole tiles, and nothing reads
+    // those columns.
+    if constexpr (through_fp16) {
+      StoreThroughFp16<BN>(d, row, column, live_rows, scratch);
+    } else {
+      StoreFromLogits<BN>(d, row, column, live_rows, scratch);
+    }
+  }
+
+ private:
+  template <int BN, class Scratch>
+  __device__ void StoreFromLogits(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                                  Scratch scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     RowGradient gradient[2];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int r = lane / 4 + 8 * h;
-      if constexpr (std::is_same_v<Scratch, NoScratch>) {
-        gradient[h] = row + r < live_rows ? rows[row + r] : RowGradient{.label = -1};
-      } else {
-        gradient[h] = RowAt(scratch.rows + static_cast<uint32_t>(r * kRowBytes));
-      }
-    }
-    const auto dz = [&](int h, int i) { return OtherGradient(gradient[h], d[i]); };
+    for (int h = 0; h < 2; ++h) gradient[h] = RowOf(h, row, live_rows, scratch);
     Element* to = d_logits + row * ld + column;
-    // Columns past the last are stored too: d_logits are allocated in whole tiles, and nothing reads
-    // those columns.
+    const auto dz = [&](int h, int i) { return OtherGradient(gradient[h], d[i]); };
     if constexpr (!in_planes) {
       StoreWide<Element, BN>(to, ld, allocated_rows - row, scratch, dz);
     } else {
@@ -98,7 +122,45 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
     for (int h = 0; h < 2; ++h) StoreLabel<BN>(gradient[h], column, to + (lane / 4 + 8 * h) * ld);
   }
 
- private:
+  template <int BN, class Scratch>
+  __device__ void StoreThroughFp16(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                                   Scratch scratch) const {
+    static_assert(BN % 64 == 0);
+    const int64_t left = vocab - (first_column + column);
+    if (left < BN) EndColumns<BN>(d, static_cast<int>(left));
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const RowGradient own = RowOf(h, row, live_rows, scratch);
+      const float largest = RowMaximum<BN>(d, h), offset = Exponent(largest, own.max, own.scale);
+      Element* const to = d_logits + (row + 8 * h) * ld + column;
+      uint32_t pairs[4];  // of 32 columns
+#pragma unroll
+      for (int j = 0; j < BN / 8; ++j) {
+        const int i = 4 * j + 2 * h;
+        const uint32_t kept = PackPair<__half>(Exponent(d[i], largest, own.scale),
+                                               Exponent(d[i + 1], largest, own.scale));
+        const float2 dz = KeptGradients(own, kept, offset);
+        pairs[j % 4] = PackPair<Element>(dz.x, dz.y);
+        if (j % 4 == 3) {
+          StoreHalf<false>(pairs, j / 8, j % 8 / 4, to + j / 8 * 64, ld, allocated_rows - row - 8 * h,
+                           scratch);
+        }
+      }
+      __syncwarp();  // also because another lane has stored the label's column
+      StoreLabel<BN>(own, column, to + threadIdx.x % 32 / 4 * ld);
+    }
+  }
+
+  // Returns the lane's first row where h is 0, its second where h is 1.
+  __device__ RowGradient RowOf(int h, int64_t row, int64_t live_rows, NoScratch) const {
+    const int r = static_cast<int>(threadIdx.x % 32) / 4 + 8 * h;
+    return row + r < live_rows ? rows[row + r] : RowGradient{.label = -1};
+  }
+  __device__ static RowGradient RowOf(int h, int64_t, int64_t, WarpScratch scratch) {
+    const int r = static_cast<int>(threadIdx.x % 32) / 4 + 8 * h;
+    return RowAt(scratch.rows + static_cast<uint32_t>(r * kRowBytes));
+  }
+
   // Dead rows produce zeros, the label column included.
   __device__ static RowGradient RowAt(uint32_t address) {
     static_assert(kRowBytes == 32);
@@ -144,12 +206,13 @@ struct DLogitsEpilogue : DLogitsStore<Element> {
   }
 };
 
-// Calls `launch` with the type of the epilogue for one plane or for four.
+// Calls `launch` with the type of the epilogue for one plane or four, and for its exponents.
 template <class Element, class Launch>
-auto KnowingPlanes(const DLogitsEpilogue<Element>& epilogue, const Launch& launch) {
+auto KnowingForm(const DLogitsEpilogue<Element>& epilogue, const Launch& launch) {
   if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
     const DLogitsStore<Element>& fields = epilogue;
     if (epilogue.plane_stride != 0) return launch(DLogitsEpilogue<Element, true>{fields});
+    if (epilogue.exponents) return launch(DLogitsEpilogue<Element, false, true>{fields});
   }
   return launch(epilogue);
 }

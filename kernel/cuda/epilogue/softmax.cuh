@@ -37,46 +37,48 @@ struct SoftmaxEpilogue {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch) const {
+    Reduce<BN>(d, row, column, live_rows, [](int, int, float, float) {});
+  }
+
+ protected:
+  // Reduces a tile. For each row of a lane, the first (h = 0) before the second, it calls
+  //   take(h, j, y of column 8 j + 2 (lane % 4), y of the next)
+  // with ascending j, on all lanes at once.
+  template <int BN, class Take>
+  __device__ void Reduce(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                         const Take& take) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const int64_t first_row = row + lane / 4;
     const int offset = lane % 4 * 2;
-    if (column + BN > columns) {
-      const int last = static_cast<int>(columns - column) - offset;
-#pragma unroll
-      for (int i = 0; i < BN / 2; ++i) {
-        if (i / 4 * 8 + i % 2 >= last) d[i] = MinusInfinity();
-      }
-    }
+    if (column + BN > columns) EndColumns<BN>(d, static_cast<int>(columns - column));
     const int64_t tile = (first_column + column) / BN;
     StoreLabelLogits<BN>(d, first_row, first_column + column + offset, live_rows);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int64_t r = first_row + 8 * h;
       const bool live = r < live_rows;
-      StoreRow<BN>(d, h, live ? scale[r] : 0.0f, live && lane % 4 == 0, tile * stride + r);
+      StoreRow<BN>(d, h, live ? scale[r] : 0.0f, live && lane % 4 == 0, tile * stride + r, take);
     }
   }
 
  private:
-  template <int BN>
-  __device__ void StoreRow(const float (&d)[BN / 2], int h, float c, bool mine, int64_t at) const {
-    float largest = MaxNaN(d[2 * h], d[2 * h + 1]);
-#pragma unroll
-    for (int j = 1; j < BN / 8; ++j) {
-      largest = MaxNaN(largest, MaxNaN(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]));
-    }
-    largest = MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 1));
-    largest = MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+  template <int BN, class Take>
+  __device__ void StoreRow(const float (&d)[BN / 2], int h, float c, bool mine, int64_t at,
+                           const Take& take) const {
+    const float largest = RowMaximum<BN>(d, h);
     // There are two chains, so that one addition need not wait for the other.
     float s[2] = {0, 0}, t[2] = {0, 0};
 #pragma unroll
     for (int j = 0; j < BN / 8; ++j) {
+      float y[2];
 #pragma unroll
       for (int q = 0; q < 2; ++q) {
-        const float y = Exponent(d[4 * j + 2 * h + q], largest, c), e = Exp2(y);
+        y[q] = Exponent(d[4 * j + 2 * h + q], largest, c);
+        const float e = Exp2(y[q]);
         s[q] += e;
-        t[q] = fmaf(e, y, t[q]);
+        t[q] = fmaf(e, y[q], t[q]);
       }
+      take(h, j, y[0], y[1]);
     }
     float total = s[0] + s[1], weighted = t[0] + t[1];
 #pragma unroll

@@ -4,8 +4,12 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
+// Both shapes of grad_hidden's tiles give the same bits.
 template <class Element>
 Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cudaStream_t stream) {
+  if (GradHiddenRows(product.m) == FewRowsGradHiddenTile::kRows)
+    return LaunchProduct<Element, FewRowsGradHiddenTile>(product, epilogue, stream);
+  static_assert(GradHiddenRows(1 << 20) == GradHiddenTile::kRows);
   return LaunchProduct<Element, GradHiddenTile>(product, epilogue, stream);
 }
 
@@ -13,7 +17,7 @@ template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
   Transposed grad_hidden;
   if (product.beside_depth > 0) {
-    grad_hidden = {GradHiddenTile::kUnitRows, GradHiddenTile::kUnitColumns, int(product.beside_depth),
+    grad_hidden = {GradHiddenRows(product.k), GradHiddenTile::kUnitColumns, int(product.beside_depth),
                    product.beside_stretches};
   }
   return KnowingLines<Element>(epilogue, GradWeightTile::kColumns, [&](const auto& known) {

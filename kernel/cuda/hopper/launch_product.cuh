@@ -27,10 +27,12 @@ using ForwardTile = LogitsTile<2>;
 using FewRowsTile = LogitsTile<1>;
 // Tiles of the gradients. They have 128 columns, because hidden sizes are multiples of 128 rather than
 // of 192. The blocks of a cluster share A.
-template <Major of_d_logits>
-using GradientTile = TileShape<3, 128, 5, of_d_logits, Major::kMN, 1, 2>;
-using GradHiddenTile = GradientTile<Major::kK>;
-using GradWeightTile = GradientTile<Major::kMN>;
+template <Major of_d_logits, int groups, int stages>
+using GradientTile = TileShape<groups, 128, stages, of_d_logits, Major::kMN, 1, 2>;
+using GradHiddenTile = GradientTile<Major::kK, 3, 5>;
+using GradWeightTile = GradientTile<Major::kMN, 3, 5>;
+// Takes 128 or 256 rows without a rest (GradHiddenRows).
+using FewRowsGradHiddenTile = GradientTile<Major::kK, 2, 6>;
 
 template <class Tile>
 int64_t Units(int64_t m, int64_t n) {

@@ -4,7 +4,9 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// Both shapes give the same bits.
+// Both shapes give the same bits. Their tiles are those of partial sums and of kept exponents.
+static_assert(ForwardTile::kColumns == kSoftmaxColumns && FewRowsTile::kColumns == kSoftmaxColumns);
+
 template <class Element, class Epilogue>
 Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
   if (product.m <= FewRowsTile::kRows)
@@ -14,15 +16,14 @@ Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t str
 
 template <class Element>
 Status Forward(const Product& product, const ForwardEpilogue& epilogue, cudaStream_t stream) {
-  if (epilogue.kept_logits != nullptr) return Launch<Element>(product, epilogue, stream);
-  const SoftmaxEpilogue& nothing_kept = epilogue;
-  return Launch<Element>(product, nothing_kept, stream);
+  return KnowingKept<Element>(
+      epilogue, [&](const auto& known) { return Launch<Element>(product, known, stream); });
 }
 
 template <class Element>
 Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue, cudaStream_t stream) {
-  return KnowingPlanes(epilogue,
-                       [&](const auto& known) { return Launch<Element>(product, known, stream); });
+  return KnowingForm(epilogue,
+                     [&](const auto& known) { return Launch<Element>(product, known, stream); });
 }
 
 template Status Forward<__nv_bfloat16>(const Product&, const ForwardEpilogue&, cudaStream_t);

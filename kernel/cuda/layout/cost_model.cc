@@ -47,12 +47,12 @@ class CostModel {
   // of the first.
   double Gradients(int64_t columns) const {
     constexpr int64_t kMostTiles = int64_t{1} << 30;
-    const int64_t clusters = costs_.clusters, hidden = CeilDiv(n_, 192) * CeilDiv(h_, 256),
+    const int64_t clusters = costs_.clusters, hidden = HiddenUnits(),
                   weight = CeilDiv(columns, 192) * CeilDiv(h_, 256);
     const auto tile = [&](int64_t depth) {
       return costs_.tile_cycles_per_depth_block * static_cast<double>(CeilDiv(depth, 64));
     };
-    const double of_hidden = tile(columns), of_weight = tile(n_);
+    const double of_hidden = HiddenTile() * tile(columns), of_weight = tile(n_);
     const hopper::Head head = hopper::HeadBeside(
         costs_.clusters, {static_cast<int>(hidden % clusters), static_cast<float>(of_hidden)},
         {static_cast<int>(std::min(weight, kMostTiles)), static_cast<float>(of_weight)});
@@ -67,14 +67,34 @@ class CostModel {
     return std::max(short_end, long_end) + costs_.launch_cycles_per_chunk;
   }
 
-  // Returns the same where `count` stretches of grad_hidden at a time are computed together, and their
-  // sums added.
+  // Returns the cost of the gradient of weight of v columns in chunks, and of their d_logits: beside
+  // the products, or each chunk's in a launch before its product. These read and write 4 bytes an
+  // element, two thirds of those that memory_cycles_per_element is of.
+  double InPlace(int64_t v, const KeptChunks& chunks) const {
+    const auto alone = [&](int64_t columns) {
+      return costs_.memory_cycles_per_element * 2 / 3 * static_cast<double>(n_) *
+             static_cast<double>(columns);
+    };
+    const auto chunk = [&](int64_t c) {
+      const int64_t tiles = CeilDiv(c, 192) * CeilDiv(h_, 256);
+      const double product = costs_.tile_cycles_per_depth_block *
+                             static_cast<double>(CeilDiv(tiles, costs_.clusters) * CeilDiv(n_, 64));
+      return (chunks.two ? std::max(product, 2 * IdleWarps(tiles, c)) : product + alone(c)) +
+             costs_.launch_cycles_per_chunk / (chunks.two ? 2 : 1);
+    };
+    const int64_t whole = v / chunks.most, rest = v % chunks.most;
+    return (chunks.two ? alone(std::min(chunks.most, v)) : 0) +
+           static_cast<double>(whole) * chunk(chunks.most) + (rest > 0 ? chunk(rest) : 0);
+  }
+
+  // Returns the cost of Gradients where `count` stretches of grad_hidden at a time are computed
+  // together, and their sums added.
   double GradientsApart(int64_t columns, int64_t stretch, int64_t count) const {
-    const int64_t stretches = CeilDiv(columns, stretch), units = CeilDiv(n_, 192) * CeilDiv(h_, 256);
+    const int64_t stretches = CeilDiv(columns, stretch), units = HiddenUnits();
     const int64_t rounds = stretches / count * CeilDiv(units * count, costs_.clusters) +
                            CeilDiv(units * (stretches % count), costs_.clusters);
     const int64_t of_weight = CeilDiv(CeilDiv(columns, 192) * CeilDiv(h_, 256), costs_.clusters);
-    const double blocks = static_cast<double>(rounds * CeilDiv(stretch, 64)) +
+    const double blocks = HiddenTile() * static_cast<double>(rounds * CeilDiv(stretch, 64)) +
                           static_cast<double>(of_weight * CeilDiv(n_, 64));
     const double bytes = 8 * static_cast<double>(n_) * static_cast<double>(h_ * stretches);
     return costs_.tile_cycles_per_depth_block * blocks + bytes / costs_.memory_bytes_per_cycle +
@@ -82,18 +102,23 @@ class CostModel {
   }
 
  private:
+  // Return the number of clusters' tiles of grad_hidden, and the time of one over that of 192 rows.
+  int64_t HiddenUnits() const { return CeilDiv(n_, hopper::GradHiddenRows(n_)) * CeilDiv(h_, 256); }
+  double HiddenTile() const { return hopper::GradHiddenRows(n_) / 192.0; }
+
   // Returns the cost of computing d_logits of `columns` columns on the warps left idle by the two
   // gradient products of another chunk, which has `beside` columns: half of them during each product.
-  // Only multiprocessors that have a tile have such warps.
   double Beside(int64_t beside, int64_t columns) const {
-    const auto slower = [&](int64_t tiles) {
-      return static_cast<double>(costs_.clusters) /
-             static_cast<double>(std::clamp<int64_t>(tiles, 1, costs_.clusters));
-    };
+    return IdleWarps(HiddenUnits(), columns) +
+           IdleWarps(CeilDiv(beside, 192) * CeilDiv(h_, 256), columns);
+  }
+  // Returns the cost of half of these beside a product of so many tiles. Only multiprocessors that have
+  // a tile have such warps.
+  double IdleWarps(int64_t tiles, int64_t columns) const {
+    const double slower = static_cast<double>(costs_.clusters) /
+                          static_cast<double>(std::clamp<int64_t>(tiles, 1, costs_.clusters));
     return costs_.idle_warps_cycles_per_element / 2 * static_cast<double>(n_) *
-           static_cast<double>(columns) *
-           (slower(CeilDiv(n_, 192) * CeilDiv(h_, 256)) +
-            slower(CeilDiv(beside, 192) * CeilDiv(h_, 256)));
+           static_cast<double>(columns) * slower;
   }
 
   const DeviceCosts& costs_;
@@ -146,6 +171,24 @@ int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int
       best = c;
     }
   });
+  return best;
+}
+
+KeptChunks BestInPlaceChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
+                             int64_t most) {
+  const CostModel model(costs, n, h);
+  most = std::max(std::min(most, RoundUp(columns, kTileStep)) / kTileStep * kTileStep, kTileStep);
+  KeptChunks best;
+  double least = 0;
+  for (const bool beside : {true, false}) {
+    for (int64_t c = most; c >= std::max(most / 2, kTileStep); c -= kTileStep) {
+      const double cost = model.InPlace(columns, {c, beside});
+      if (best.most == 0 || cost < least) {
+        least = cost;
+        best = {c, beside};
+      }
+    }
+  }
   return best;
 }
 

@@ -33,14 +33,15 @@ inline constexpr DeviceCosts kH200Costs = {.clusters = 66,
                                            .memory_bytes_per_cycle = 2000};
 
 inline constexpr int64_t kColumnStep = 384;  // a multiple of the tiles 128 and 192
-inline constexpr int64_t kKeptStep = 768;    // of pieces: also of the 256 columns that idle warps copy
+inline constexpr int64_t kTileStep = 192;    // of grad_weight's tiles of Hopper's path
+inline constexpr int64_t kKeptStep = 768;    // of pieces: also of the 256 logits that idle warps copy
 
 // Chunks of kept columns, whose d_logits need no product. Where there is memory for d_logits of two
 // chunks, those of the next one are computed while the gradients' products of the current one run
 // (Product::kept). Nothing runs beside the first chunk's d_logits.
 struct KeptChunks {
   int64_t most = 0;  // columns, a multiple of every tile's
-  bool two = false;  // d_logits of two chunks have memory
+  bool two = false;  // the next chunk's d_logits are computed so
 };
 
 // Returns how many products of grad_hidden's stretches to compute together, at most `most`, with sums
@@ -55,6 +56,13 @@ int64_t StretchesAtOnce(const DeviceCosts& costs, int64_t n, int64_t h, int64_t 
 // kColumnStep. n and h are positive.
 int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int64_t stretch,
                   int64_t most);
+
+// Returns the chunks that cost least where only the gradient of weight is computed chunk by chunk, with
+// d_logits in place (BackwardLayout::ahead): multiples of kTileStep, at most `most` columns unless that
+// is less than one of them. `two` says that d_logits of the next chunk are computed beside the product,
+// for which d_logits in place need no second buffer.
+KeptChunks BestInPlaceChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
+                             int64_t most);
 
 // Returns the chunks of `columns` kept columns that cost least, likewise, with one buffer for d_logits
 // of at most `single` columns or two for at most `each`.

@@ -7,7 +7,12 @@
 //
 // Logits are fp32, from forward's accumulators. Backward's product would give the same bits, because
 // its chains are the same. They lie in [place][ld], where a place is the index of a row on forward's
-// list.
+// list. In problems of bf16 the exponents of a softmax over the column's tile alone are kept in their
+// place, in fp16, and for each tile its offset, the exponent of its maximum in the row's softmax. A
+// tile is that of forward's partial sums; first_column may lie inside of one.
+//
+// Where backward may write over exponents (BackwardLayout::ahead), a row begins with memory for `ahead`
+// d_logits, and there are InPlaceRows() rows.
 
 #pragma once
 
@@ -16,6 +21,7 @@
 #include <optional>
 
 #include "kernel/cuda/layout/workspace.h"
+#include "kernel/cuda/product/kept_chunk.h"
 #include "kernel/problem.h"
 #include "kernel/saved_header.h"
 
@@ -30,20 +36,27 @@ struct SavedState {
   SavedRow* rows = nullptr;       // device
 };
 
-// Device pointers to kept logits, as one pass uses them.
+// Device pointers to what is kept of logits, as one pass uses them.
 struct Kept {
   int64_t first_column = 0;  // of the vocabulary; its size where nothing is kept
-  int64_t ld = 0;            // floats from row to row, a multiple of kKeptGroup
+  int64_t ld = 0;            // elements from row to row, a multiple of KeptGroup()
+  int64_t columns = 0;       // kept, up to a multiple of KeptGroup()
+  // One of these two, if any column is kept: fp32, or fp16.
   float* logits = nullptr;
-  int32_t* slot = nullptr;  // [rows] forward's place of a row of the problem, negative: none
+  uint16_t* exponents = nullptr;
+  void* d_logits = nullptr;  // of bf16, in place: [backward's place][ld]; null: not in place
+  TileOffsets offsets = {};  // of exponents; `first` follows from the path (OnPath, stages/path.h)
+  int tile_columns = 0;      // of a tile, likewise
+  int32_t* slot = nullptr;   // [rows] forward's place of a row of the problem, negative: none
   // [rows], dense; null where no function of upstream gradients is called.
   float *logprob = nullptr, *entropy = nullptr, *lse = nullptr;
 };
 
 // Offsets in the saved state, which begins with header and rows' numbers.
 struct SavedLayout {
-  int64_t first_column = 0, ld = 0;
-  size_t slot = 0, logits = 0;  // where columns are kept
+  bool exponents = false;
+  int64_t first_column = 0, ld = 0, offsets_ld = 0, ahead = 0;
+  size_t slot = 0, offsets = 0, kept = 0;  // where columns are kept
   size_t bytes = 0;
 
   bool KeepsLogits() const { return ld > 0; }

@@ -23,6 +23,14 @@ constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
 constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem at most, whatever its rows
 constexpr int64_t kRowStep = 256;
 constexpr int64_t kStretchesBytes = int64_t{128} << 20;  // sums of stretches that are computed together
+// N H times the columns of a chunk in place: 3072 for 8192 x 4096, whose d_logits take 48 MiB. Its
+// product takes 4 rounds of tiles on an H200, beside which the start of a launch is small.
+constexpr int64_t kInPlaceWork = int64_t{8192} * 4096 * 3072;
+
+// Chunks begin with a tile of any path, because kept exponents need the maxima of whole tiles.
+static_assert(std::ranges::all_of(kPartialColumns, [](int columns) {
+  return kColumnStep % columns == 0 && kStretchUnit % columns == 0;
+}));
 
 // Returns the size of as few pieces as `most` allows, equal up to `step`.
 int64_t EvenPiece(int64_t whole, int64_t most, int64_t step) {
@@ -69,10 +77,12 @@ int64_t PlaneChunk(const Layout& layout) {
 // lie as they would without kept logits.
 int64_t FirstKept(const Layout& layout, size_t limit) {
   constexpr int64_t kDepthBlock = 64;  // the largest of any path
-  static_assert(kDepthBlock % kKeptGroup == 0);
+  static_assert(kDepthBlock % kLogitGroup == 0 && kDepthBlock % kExponentGroup == 0);
   if (layout.n == 0 || layout.v == 0) return layout.v;
-  const auto floats = static_cast<int64_t>(std::min(limit, kMostBytes) / sizeof(float));
-  const int64_t most = floats / layout.n / kKeptGroup * kKeptGroup;
+  const int64_t elements =
+      static_cast<int64_t>(std::min(limit, kMostBytes)) / KeptBytes(layout.exponents);
+  const int group = KeptGroup(layout.exponents);
+  const int64_t most = elements / layout.n / group * group;
   if (layout.v <= most) return 0;
   const int64_t left = layout.v - most;
   if (layout.planes == 1) return std::min(RoundUp(left, kDepthBlock), layout.v);
@@ -88,7 +98,15 @@ int64_t WithAStretch(const Layout& layout, int64_t most) {
   return std::max({most, whole, layout.stretch <= most + most / 4 ? layout.stretch : 0});
 }
 
-BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) {
+// Returns the chunks of grad_weight where d_logits are in place: short ones, because their d_logits
+// take memory beside the exponents.
+KeptChunks InPlaceChunks(const DeviceCosts& costs, const Layout& layout) {
+  const int64_t columns = layout.v - layout.first_kept;
+  const int64_t most = kInPlaceWork / HeldProduct(layout.n, std::max<int64_t>(layout.packed_ld, 1));
+  return BestInPlaceChunks(costs, layout.n, layout.h, columns, std::min(most, columns / 8));
+}
+
+BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, bool consumed) {
   BackwardLayout b;
   b.padded_rows = RoundUp(layout.n, kRowStep);
   const int64_t most =
@@ -102,10 +120,18 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
+  const bool in_place = consumed && layout.exponents && columns > 0;
+  // Whether some d_logits are not in place.
+  const bool apart = !in_place || layout.first_kept > 0;
+  // A packed weight is then multiplied by a stretch at a time, and has the memory for itself.
+  if (!apart) b.packed_chunk = std::min(b.packed_chunk, layout.stretch);
   b.kept = {b.direct_chunk, false};
-  if (layout.planes == 1 && columns > 0) {
-    // d_logits of kept columns take at most a quarter of what is kept and at most 1 GiB, but no less
-    // than d_logits of other columns.
+  if (in_place) {
+    b.kept = InPlaceChunks(kH200Costs, layout);
+    b.ahead = b.kept.most;
+  } else if (layout.planes == 1 && columns > 0) {
+    // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, and at
+    // most 1 GiB, but no less than d_logits of other columns.
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
     b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
                             std::max(WithAStretch(layout, single), b.direct_chunk),
@@ -119,16 +145,18 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
   b.rows = direct.Take(layout.n, kRowGradientBytes);
   const auto ends_within = [&](int64_t c) { return c < std::min(layout.stretch, layout.v); };
   const bool of_packed = ends_within(b.packed_chunk);
-  b.direct_sums =
-      ends_within(b.direct_chunk) ||
-      (columns > 0 && (ends_within(b.kept.most) || layout.first_kept % layout.stretch != 0));
+  b.direct_sums = (apart && ends_within(b.direct_chunk)) ||
+                  (columns > 0 && !in_place && ends_within(b.kept.most)) ||
+                  (columns > 0 && layout.first_kept % layout.stretch != 0);
   b.has_sums = of_packed || b.direct_sums;
   if (sums) b.totals = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && b.direct_sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && layout.n > 0 && layout.planes == 1) {
     const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);
-    const int64_t longest =
-        std::max({b.direct_chunk, b.packed_chunk, columns > 0 ? b.kept.most : int64_t{0}});
+    const int64_t longest = std::max({b.direct_chunk, b.packed_chunk,
+                                      in_place      ? columns
+                                      : columns > 0 ? b.kept.most
+                                                    : 0});
     b.at_once = StretchesAtOnce(kH200Costs, layout.n, layout.h, std::min(longest, layout.v),
                                 layout.stretch, kStretchesBytes / std::max<int64_t>(bytes, 1));
     if (b.at_once > 1) b.apart = direct.Take(HeldProduct(b.at_once * layout.n, layout.packed_ld), 4);
@@ -138,15 +166,15 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums) 
     return allocator.Take(HeldProduct(HeldProduct(b.padded_rows, chunk_columns), layout.planes), 2);
   };
   RegionAllocator packed = direct;
-  b.d_logits = take_d_logits(packed, b.packed_chunk);
+  b.d_logits = take_d_logits(packed, apart ? b.packed_chunk : 0);
   b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
   if (sums && of_packed && !b.direct_sums)
     b.sums = packed.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   // These two layouts begin at b.d_logits too.
   RegionAllocator kept = direct;
-  take_d_logits(direct, b.direct_chunk);
-  take_d_logits(kept, b.kept.most);
-  b.other_kept = b.kept.two ? take_d_logits(kept, b.kept.most) : b.d_logits;
+  take_d_logits(direct, apart ? b.direct_chunk : 0);
+  if (!in_place) take_d_logits(kept, b.kept.most);
+  b.other_kept = b.kept.two && !in_place ? take_d_logits(kept, b.kept.most) : b.d_logits;
   b.bytes = std::max({direct.bytes(), packed.bytes(), kept.bytes()});
   return b;
 }
@@ -162,6 +190,10 @@ void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
     *chunk = BestChunk(costs, layout.n, layout.h, layout.v, layout.stretch, *chunk);
   b->kept = {b->direct_chunk, false};
   const int64_t columns = layout.v - layout.first_kept;
+  if (b->ahead > 0) {
+    b->kept = BestInPlaceChunks(costs, layout.n, layout.h, columns, b->ahead);
+    return;
+  }
   if (columns > 0) {
     // Two buffers with less than a stretch each would need memory for its sums.
     const int64_t each = b->direct_sums || kept_memory / 2 >= layout.stretch ? kept_memory / 2 : 0;
@@ -175,7 +207,8 @@ void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
 struct LayoutKey {
   int64_t n, h, v;
   bool planes, sums, has_backward;
-  size_t kept_logits_bytes;
+  Keeping keeping;
+  bool bf16;
   int clusters;
 
   bool operator==(const LayoutKey&) const = default;
@@ -188,6 +221,7 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
   layout.v = key.v;
   layout.planes = key.planes ? kPlanes : 1;
   layout.passes = key.planes ? kPlanePasses : 1;
+  layout.exponents = key.bf16 && key.keeping.form == KeptForm::kDefault;
   layout.first_kept = layout.v;
   layout.stretch = StretchOf(layout.v);
   layout.has_backward = key.has_backward;
@@ -198,8 +232,8 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.forward[i].bytes);
   }
   if (layout.has_backward) {
-    layout.first_kept = FirstKept(layout, key.kept_logits_bytes);
-    layout.backward = MakeBackward(layout, row_bytes, key.sums);
+    layout.first_kept = FirstKept(layout, key.keeping.bytes);
+    layout.backward = MakeBackward(layout, row_bytes, key.sums, key.keeping.consumed);
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.backward.bytes);
     if (layout.n > 0)
       layout.saved_bytes = sizeof(SavedHeader) + static_cast<size_t>(layout.n) * kSavedRowBytes;
@@ -215,8 +249,8 @@ const ForwardLayout& Layout::ForwardOf(int columns) const {
   return *std::ranges::find(forward, columns, &ForwardLayout::columns);
 }
 
-std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 size_t kept_logits_bytes, int clusters) {
+std::optional<Layout> MakeLayout(const Problem& problem, const Results& results, const Keeping& keeping,
+                                 int clusters) {
   struct Remembered {
     LayoutKey key{};
     std::optional<Layout> layout;
@@ -229,7 +263,8 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
                          .planes = problem.hidden.dtype == DType::kF32,
                          .sums = results.grad_hidden.has_value(),
                          .has_backward = results.grad_hidden || results.grad_weight,
-                         .kept_logits_bytes = kept_logits_bytes,
+                         .keeping = keeping,
+                         .bf16 = problem.hidden.dtype == DType::kBf16,
                          .clusters = clusters};
   for (const Remembered& one : last) {
     if (one.layout && one.key == key) return one.layout;

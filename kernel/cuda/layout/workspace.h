@@ -26,6 +26,7 @@
 #include <optional>
 
 #include "kernel/cuda/layout/cost_model.h"
+#include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 
 namespace plumbline::kernel::cuda {
@@ -59,12 +60,22 @@ constexpr int64_t EndOfChunk(int64_t first, int64_t columns, int64_t stretch) {
   return columns >= stretch ? begin + columns : std::min(first + columns, begin + stretch);
 }
 
+// Returns the rows that d_logits in place have: as many as grad_weight's depth is computed in.
+constexpr int64_t InPlaceRows(int64_t n) { return (n + 63) / 64 * 64; }
+
 struct BackwardLayout {
   // Columns of d_logits, a multiple of every tile's width: direct_chunk where products read weight as
   // it lies, packed_chunk where each chunk of weight is packed first. The packed weight takes the
   // memory that the shorter d_logits leave.
   int64_t direct_chunk = 0, packed_chunk = 0;
-  KeptChunks kept;          // of d_logits made of kept logits, where weight is read as it lies
+  // Chunks of d_logits made of kept logits, where weight is read as it lies. In place they are those of
+  // grad_weight, however weight lies.
+  KeptChunks kept;
+  // Above 0, a multiple of 64: backward may write over kept exponents. d_logits of a kept column lie in
+  // place, so many elements before its exponent. A chunk has at most so many columns, so d_logits of
+  // one are written over exponents of columns before it, which have been read. grad_weight is then
+  // computed chunk by chunk, and grad_hidden of all kept columns at the end.
+  int64_t ahead = 0;
   int64_t padded_rows = 0;  // n up to a multiple of 256
   int64_t at_once = 1;      // stretches that are computed together where a path does so
   // Offsets.
@@ -80,6 +91,7 @@ struct Layout {
   int planes = 1, passes = 1;
   bool has_backward = false;  // some gradient is asked for
   int64_t stretch = 0;        // columns of a stretch of grad_hidden
+  bool exponents = false;     // backward's exponents go through fp16, and are what is kept
   int64_t first_kept = 0;     // column of the vocabulary from which on logits are kept; v: none are
   int64_t packed_ld = 0;      // elements of a packed row of hidden or weight, and of a row of sums
   ForwardLayout forward[std::size(kPartialColumns)];
@@ -89,14 +101,24 @@ struct Layout {
   const ForwardLayout& ForwardOf(int columns) const;
 };
 
-// Columns of kept logits that are stored together: a line of 128 bytes.
-inline constexpr int kKeptGroup = 32;
+// Columns that are kept together, a line of 128 bytes: logits in fp32, exponents in fp16.
+inline constexpr int kLogitGroup = 32, kExponentGroup = 64;
+constexpr int KeptGroup(bool exponents) { return exponents ? kExponentGroup : kLogitGroup; }
+constexpr int64_t KeptBytes(bool exponents) { return exponents ? 2 : 4; }
 
-// Makes the layout; logits are kept in at most kept_logits_bytes. nullopt where workspace_bytes would
-// pass 2^62. `clusters` is how many clusters of two blocks the device runs at the same time; it decides
-// the chunks of backward alone, and no size or offset outside of d_logits. A layout is made once: each
-// thread remembers its last eight.
+// What is kept of logits, and whether backward may write over it.
+struct Keeping {
+  size_t bytes = 0;  // of kept columns at most; offsets, `ahead` and InPlaceRows beside
+  KeptForm form = KeptForm::kDefault;
+  bool consumed = false;
+
+  bool operator==(const Keeping&) const = default;
+};
+
+// Makes the layout. nullopt where workspace_bytes would pass 2^62. `clusters` is how many clusters of
+// two blocks the device runs at the same time; it decides the chunks of backward alone, and no size or
+// offset outside of d_logits. A layout is made once: each thread remembers its last eight.
 std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
-                                 size_t kept_logits_bytes = 0, int clusters = kH200Costs.clusters);
+                                 const Keeping& keeping = {}, int clusters = kH200Costs.clusters);
 
 }  // namespace plumbline::kernel::cuda

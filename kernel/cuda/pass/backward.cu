@@ -3,23 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernel/cuda/pass/backward_chunk.h"
 #include "kernel/cuda/pass/pass.h"
-#include "kernel/cuda/stages/finish.h"
-#include "kernel/cuda/stages/list_rows.h"
 #include "kernel/cuda/stages/operands.h"
-#include "kernel/cuda/stages/path.h"
-#include "kernel/cuda/support/regions.h"
+#include "kernel/cuda/support/launch.h"
+#include "kernel/saved_header.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
 
-struct Memory {
-  BackwardList list;
-  float *totals, *sums, *apart;
-  void *d_logits, *other_kept, *packed_hidden, *packed_weight;
-};
-
-Memory MemoryOf(const Call& call) {
+BackwardMemory MemoryOf(const Call& call) {
   const BackwardLayout& r = call.layout.backward;
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
   return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
@@ -34,259 +27,67 @@ Memory MemoryOf(const Call& call) {
           at(r.packed_weight)};
 }
 
-const void* At(const Operand& operand, int64_t elements) {
-  constexpr int64_t kElementBytes = 2;
-  return static_cast<const std::byte*>(operand.data) + elements * kElementBytes;
-}
-// Return part of a matrix. It begins at a multiple of 16 bytes.
-Operand Columns(const Operand& whole, int64_t first, int64_t columns) {
-  Operand part = whole;
-  part.data = At(whole, first);
-  part.columns = columns;
-  return part;
-}
-Operand Rows(const Operand& whole, int64_t first, int64_t rows) {
-  Operand part = whole;
-  part.data = At(whole, first * whole.ld);
-  part.rows = rows;
-  return part;
-}
-
-Stored StoredAs(DType dtype) {
-  return dtype == DType::kBf16 ? Stored::kBf16 : dtype == DType::kF16 ? Stored::kF16 : Stored::kF32;
-}
-
-// Returns the most columns of a chunk that begins at column `first`, which is also the row stride of
-// its d_logits.
-int64_t ChunkColumns(const Call& call, int64_t first) {
+// Computes what the kept columns add to the gradients, with d_logits in place (BackwardLayout::ahead).
+template <class Element>
+Status RunInPlace(const Call& call, const BackwardMemory& memory, const HiddenOperand& hidden) {
+  const Kept& kept = *call.kept;
   const BackwardLayout& layout = call.layout.backward;
-  if (!IsPacked(call.problem.weight)) return layout.packed_chunk;
-  return call.kept != nullptr && first >= call.kept->first_column ? layout.kept.most
-                                                                  : layout.direct_chunk;
+  const int64_t v = call.layout.v;
+  const auto chunk_at = [&](int64_t first, int64_t columns) {
+    return Chunk<Element>(call, memory, hidden, first, columns,
+                          static_cast<Element*>(kept.d_logits) + (first - kept.first_column),
+                          InPlaceRows(call.layout.n), kept.ld);
+  };
+  const bool weight = call.results.grad_weight.has_value();
+  const bool beside = call.path.makes_kept && layout.kept.two && weight;
+  Status status = Status::Ok();
+  int64_t first = kept.first_column;
+  for (bool made = false; status.ok(); made = beside) {
+    const int64_t end = std::min(first + layout.kept.most, v);
+    Chunk<Element> chunk = chunk_at(first, end - first);
+    if (!made) status = chunk.MakeDLogits();
+    if (end == v) break;
+    const Chunk<Element> next = chunk_at(end, std::min(layout.kept.most, v - end));
+    if (status.ok() && weight) status = chunk.RunWeight(beside ? &next : nullptr);
+    first = end;
+  }
+  // The last chunk's product fills the multiprocessors that the end of grad_hidden leaves idle.
+  Chunk<Element> last = chunk_at(first, v - first);
+  if (status.ok() && !call.results.grad_hidden) return weight ? last.RunWeight(nullptr) : status;
+  for (int64_t column = kept.first_column; status.ok() && column < v;) {
+    int64_t end = v;
+    if (!IsPacked(call.problem.weight))
+      end = std::min(EndOfChunk(column, layout.packed_chunk, call.layout.stretch), v);
+    Chunk<Element> part = chunk_at(column, end - column);
+    status = part.RunHidden();
+    if (status.ok()) status = part.EndHidden(weight && end == v ? &last : nullptr);
+    column = end;
+  }
+  return status;
 }
 
-// Computes d_logits of one chunk of the vocabulary, and what it adds to either gradient.
+// Computes what all columns add to the gradients.
 template <class Element>
-class Chunk {
- public:
-  Chunk(const Call& call, const Memory& memory, const HiddenOperand& hidden, int64_t first,
-        int64_t columns, void* d_logits)
-      : call_(call),
-        layout_(call.layout),
-        memory_(memory),
-        hidden_(hidden),
-        padded_rows_(call.layout.backward.padded_rows),
-        chunk_(ChunkColumns(call, first)),
-        first_(first),
-        columns_(columns),
-        d_logits_(d_logits) {}
-
-  // `made` says that this chunk's d_logits exist already. `next` is a chunk whose d_logits are computed
-  // while this one's gradient products run; null: none.
-  Status Run(bool made, const Chunk* next) {
-    Status status = MakeWeight(call_.problem.weight, first_, columns_, chunk_, layout_.packed_ld,
-                               memory_.packed_weight, call_.stream, &weight_);
-    if (status.ok() && !made) status = DLogits();
-    next_ = next;
-    if (status.ok() && call_.results.grad_hidden) status = GradHidden();
-    // It may run beside the last product of grad_hidden, so sums of stretches are added behind it.
-    if (status.ok() && call_.results.grad_weight) status = GradWeight();
-    if (status.ok()) status = AddPending();
-    return status;
-  }
-
- private:
-  // Returns what all three products share.
-  Product Common() const {
-    Product product;
-    product.live_rows = &memory_.list.census->live;
-    product.begun = &memory_.list.census->begun;
-    product.passes = layout_.passes;
-    return product;
-  }
-
-  // Returns a gradient's product, which makes `count` of the `parts` into which the next chunk's
-  // d_logits are divided, from number `part` on.
-  Product Gradient(int part, int count, int parts) const {
-    Product product = Common();
-    product.a = StoredDLogits();
-    if (next_ == nullptr) return product;
-    product.kept = KeptChunkOf(*call_.kept, memory_.list, next_->Epilogue());
-    product.kept_part = part;
-    product.kept_count = count;
-    product.kept_parts = parts;
-    return product;
-  }
-
-  Operand StoredDLogits() const {
-    return {d_logits_, padded_rows_, columns_, chunk_, PlaneStride(), layout_.planes};
-  }
-  int64_t PlaneStride() const { return padded_rows_ * chunk_; }
-
-  DLogitsEpilogue<Element> Epilogue() const {
-    DLogitsEpilogue<Element> epilogue;
-    epilogue.rows = memory_.list.rows;
-    epilogue.d_logits = static_cast<Element*>(d_logits_);
-    epilogue.ld = chunk_;
-    epilogue.plane_stride = layout_.planes > 1 ? PlaneStride() : 0;
-    epilogue.columns = columns_;
-    epilogue.allocated_rows = padded_rows_;
-    epilogue.first_column = first_;
-    return epilogue;
-  }
-
-  Status DLogits() {
-    const DLogitsEpilogue<Element> epilogue = Epilogue();
-    if (call_.kept != nullptr && first_ >= call_.kept->first_column) {
-      return KernelsOf<Element>(call_.path)
-          .kept_d_logits(*call_.kept, memory_.list, layout_.n, epilogue, call_.stream);
-    }
-    Product product = Common();
-    product.a = hidden_.itself;
-    product.a_alternative = hidden_.moved;
-    product.use_alternative = hidden_.use_moved;
-    product.b = weight_;
-    product.m = layout_.n;
-    product.n = columns_;
-    product.k = layout_.h;
-    return KernelsOf<Element>(call_.path).d_logits(product, epilogue, call_.stream);
-  }
-
-  // Columns [first, end) of the vocabulary, for which grad_hidden has one product: a part of a stretch,
-  // or some whole ones, computed in turn or together, with sums apart.
-  struct Segment {
-    int64_t first, end;
-    int stretches;
-    bool apart;
-  };
-
-  // Returns the segment that begins at a column of this chunk.
-  Segment SegmentAt(int64_t first) const {
-    const int64_t stretch = layout_.stretch, end = first_ + columns_;
-    const bool apart = layout_.backward.at_once > 1;
-    const int64_t most = !call_.path.stretches_at_once ? 1
-                         : apart                       ? layout_.backward.at_once
-                                                       : layout_.v;
-    const int64_t whole = end == layout_.v ? CeilDiv(end - first, stretch) : (end - first) / stretch;
-    const int64_t count = std::min(first % stretch == 0 ? whole : 0, most);
-    if (count > 1)
-      return {first, std::min(first + count * stretch, end), static_cast<int>(count), apart};
-    return {first, std::min((first / stretch + 1) * stretch, end), 1, false};
-  }
-
-  // Returns the number of segments of this chunk.
-  int Segments() const {
-    int count = 0;
-    const int64_t end = call_.results.grad_hidden ? first_ + columns_ : first_;
-    for (int64_t first = first_; first < end; first = SegmentAt(first).end) ++count;
-    return count;
-  }
-
-  Status GradHidden() {
-    Status status = Status::Ok();
-    const int segments = Segments(), parts = call_.results.grad_weight ? 2 * segments : segments;
-    int64_t first = first_;
-    for (int i = 0; i < segments && status.ok(); ++i) {
-      status = AddPending();
-      last_ = SegmentAt(first);
-      first = last_.end;
-      if (status.ok()) status = Multiply(last_, Gradient(i, 1, parts));
-    }
-    return status;
-  }
-
-  Status Multiply(const Segment& segment, Product product) {
-    const int64_t stretch = layout_.stretch, columns = segment.end - segment.first;
-    product.a = Columns(product.a, segment.first - first_, columns);
-    product.b = Rows(weight_, segment.first - first_, columns);
-    product.m = layout_.n;
-    product.n = layout_.h;
-    product.k = columns;
-    AccumulateEpilogue epilogue;
-    epilogue.totals = memory_.totals;
-    epilogue.sums = memory_.sums;
-    epilogue.ld = layout_.packed_ld;
-    epilogue.columns = layout_.h;
-    epilogue.begins = segment.first % stretch == 0;
-    epilogue.ends = segment.end % stretch == 0 || segment.end == layout_.v;
-    epilogue.first = segment.first < stretch;
-    if (segment.stretches > 1) {
-      product.stretch = stretch;
-      product.in_turn = !segment.apart;
-    }
-    if (segment.apart) {
-      epilogue.totals = memory_.apart;
-      epilogue.apart = layout_.n * layout_.packed_ld;
-      epilogue.first = true;
-    }
-    return KernelsOf<Element>(call_.path).grad_hidden(product, epilogue, call_.stream);
-  }
-
-  // Adds the sums of the last segment to the totals, if they are apart.
-  Status AddPending() {
-    const Segment segment = std::exchange(last_, {});
-    if (!segment.apart) return Status::Ok();
-    const StretchSums sums = {memory_.apart, layout_.n * layout_.packed_ld, segment.stretches};
-    return call_.path.add_stretches(sums, memory_.totals, layout_.packed_ld, layout_.h, layout_.n,
-                                    memory_.list.census, segment.first < layout_.stretch, call_.stream);
-  }
-
-  Status GradWeight() {
-    const int segments = Segments(), own = std::max(segments, 1);
-    Product product = Gradient(segments, own, segments + own);
-    product.b = hidden_.itself;
-    product.b_alternative = hidden_.moved;
-    product.use_alternative = hidden_.use_moved;
-    product.m = columns_;
-    product.n = layout_.h;
-    product.k = layout_.n;
-    product.live_is_depth = true;
-    product.beside_previous = call_.results.grad_hidden.has_value();  // both read the same d_logits
-    product.beside_depth = last_.end - last_.first;
-    product.beside_stretches = last_.apart ? last_.stretches : 1;
-    product.begun = &memory_.list.census->begun_beside;
-    const Tensor& grad = *call_.results.grad_weight;
-    const int64_t offset = first_ * grad.stride[0];
-    GradWeightEpilogue epilogue;
-    epilogue.grad_weight =
-        static_cast<std::byte*>(grad.data) + offset * static_cast<int64_t>(SizeOf(grad.dtype));
-    epilogue.stored = StoredAs(grad.dtype);
-    epilogue.row_stride = grad.stride[0];
-    epilogue.column_stride = grad.stride[1];
-    epilogue.rows = columns_;
-    epilogue.columns = layout_.h;
-    return KernelsOf<Element>(call_.path).grad_weight(product, epilogue, call_.stream);
-  }
-
-  const Call& call_;
-  const Layout& layout_;
-  const Memory& memory_;
-  const HiddenOperand& hidden_;
-  int64_t padded_rows_, chunk_, first_, columns_;
-  void* d_logits_;
-  const Chunk* next_ = nullptr;
-  Operand weight_;
-  Segment last_ = {};  // of grad_hidden's products
-};
-
-template <class Element>
-Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hidden) {
+Status RunChunks(const Call& call, const BackwardMemory& memory, const HiddenOperand& hidden) {
   const int64_t v = call.layout.v, first_kept = call.kept != nullptr ? call.kept->first_column : v;
+  const bool in_place = call.kept != nullptr && call.kept->d_logits != nullptr;
   const bool beside =
       call.path.makes_kept && call.layout.backward.kept.two && IsPacked(call.problem.weight);
-  // The logits of a chunk are all computed again or all kept.
+  // The logits of a chunk are all computed again or all kept. The former chunks begin with a tile,
+  // since every one of them but the last is a multiple of kColumnStep.
   const auto columns_at = [&](int64_t first) {
     const int64_t most = ChunkColumns(call, first), last = first < first_kept ? first_kept : v;
     if (last - first <= most) return last - first;
     return std::min(EndOfChunk(first, most, call.layout.stretch), last) - first;
   };
   const auto chunk_at = [&](int64_t first, void* d_logits) {
-    return Chunk<Element>(call, memory, hidden, first, columns_at(first), d_logits);
+    return Chunk<Element>(call, memory, hidden, first, columns_at(first), d_logits,
+                          call.layout.backward.padded_rows, ChunkColumns(call, first));
   };
   void *own = memory.d_logits, *other = memory.other_kept;
   bool made = false;
   Status status = Status::Ok();
-  for (int64_t first = 0; status.ok() && first < v;) {
+  for (int64_t first = 0; status.ok() && first < (in_place ? first_kept : v);) {
     Chunk<Element> chunk = chunk_at(first, own);
     const bool kept = first >= first_kept;
     first += columns_at(first);
@@ -300,10 +101,10 @@ Status RunChunks(const Call& call, const Memory& memory, const HiddenOperand& hi
       made = false;
     }
   }
-  return status;
+  return status.ok() && in_place ? RunInPlace<Element>(call, memory, hidden) : status;
 }
 
-Status StoreGradHidden(const Call& call, const Memory& memory) {
+Status StoreGradHidden(const Call& call, const BackwardMemory& memory) {
   const Tensor& grad = *call.results.grad_hidden;
   const GradHiddenOutput output = {grad.data,      StoredAs(grad.dtype), grad.stride[0],
                                    grad.stride[1], call.layout.n,        call.layout.h};
@@ -315,15 +116,20 @@ Status StoreGradHidden(const Call& call, const Memory& memory) {
 
 Status RunBackward(const Call& given) {
   const Layout& layout = given.layout;
-  const Memory memory = MemoryOf(given);
+  const BackwardMemory memory = MemoryOf(given);
   Status status = ListBackward(RowInputsOf(given.problem), given.saved, memory.list, given.stream);
+  // The list is the header's only reader. A pass that fails later has made the state invalid, too.
+  if (status.ok() && given.consumed && given.saved.header != nullptr) {
+    status = FromCuda(cudaMemsetAsync(given.saved.header, 0, sizeof(SavedHeader), given.stream),
+                      "cudaMemsetAsync");
+  }
   if (!status.ok()) return status;
   // Later launches look up forward's places in the list's copy, which has none of a state that does not
   // fit.
   Call call = given;
   Kept kept;
   if (given.kept != nullptr) {
-    kept = *given.kept;
+    kept = OnPath(*given.kept, given.path);
     kept.slot = memory.list.kept_slot;
     call.kept = &kept;
   }

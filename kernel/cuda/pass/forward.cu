@@ -53,7 +53,8 @@ ForwardOutputs OutputsOf(const Results& results, float* row_logprob, const Kept&
           .row_lse = kept.lse,
           .first_invalid_row = results.first_invalid_row
                                    ? static_cast<int64_t*>(results.first_invalid_row->data)
-                                   : nullptr};
+                                   : nullptr,
+          .offsets = kept.offsets};
 }
 
 // Enqueues the products of rows [first, first + rows) of the list with the whole vocabulary.
@@ -93,8 +94,13 @@ Status BlockOfRows(const Call& call, const Memory& memory, int64_t first, int64_
     epilogue.first_column = column;
     const bool keeps = call.kept != nullptr && call.kept->first_column < layout.v;
     if (keeps) {
-      epilogue.kept_logits = call.kept->logits + first * call.kept->ld;
+      if (call.kept->exponents != nullptr) {
+        epilogue.kept_exponents = call.kept->exponents + first * call.kept->ld;
+      } else {
+        epilogue.kept_logits = call.kept->logits + first * call.kept->ld;
+      }
       epilogue.kept_ld = call.kept->ld;
+      epilogue.kept_columns = call.kept->columns;
       epilogue.first_kept = call.kept->first_column;
     }
     status = KernelsOf<Element>(call.path).forward(product, epilogue, call.stream);
@@ -108,8 +114,8 @@ Status RunForward(const Call& call) {
   const int64_t n = call.layout.n;
   const ForwardLayout& own = LayoutOf(call);
   const Memory memory = MemoryOf(call);
-  const ForwardOutputs outputs =
-      OutputsOf(call.results, memory.row_logprob, call.kept != nullptr ? *call.kept : Kept());
+  const ForwardOutputs outputs = OutputsOf(
+      call.results, memory.row_logprob, call.kept != nullptr ? OnPath(*call.kept, call.path) : Kept());
   Status status = ListForward(RowInputsOf(call.problem), memory.list, outputs, call.saved, call.stream);
   for (int64_t first = 0; status.ok() && first < n; first += own.row_block) {
     const int64_t rows = std::min(own.row_block, n - first);

@@ -26,6 +26,8 @@ struct Call {
   cudaStream_t stream;
   std::byte* workspace;
   SavedState saved;
+  bool consumed =
+      false;  // whether backward makes the state's header another, so that none uses it again
   const Kept* kept = nullptr;  // logits and rows' results that forward keeps; null: none
 };
 

@@ -38,7 +38,7 @@ struct Kernels {
   }
   static Status DLogits(const Product& product, const DLogitsEpilogue<Element>& epilogue,
                         cudaStream_t stream) {
-    return KnowingPlanes(epilogue, [&](const auto& known) {
+    return KnowingForm(epilogue, [&](const auto& known) {
       return Launch<Arithmetic<Element>, false, false>("d_logits", product, known, stream);
     });
   }

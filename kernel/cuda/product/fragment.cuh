@@ -102,6 +102,29 @@ __device__ inline float Exponent(float z, float max, float scale) {
 __device__ inline float MinusInfinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 __device__ inline float QuietNaN() { return __int_as_float(0x7fffffff); }
 
+// Makes a fragment's columns from number `end` on -infinity.
+template <int BN>
+__device__ inline void EndColumns(float (&d)[BN / 2], int end) {
+  const int last = end - static_cast<int>(threadIdx.x % 4 * 2);
+#pragma unroll
+  for (int i = 0; i < BN / 2; ++i) {
+    if (i / 4 * 8 + i % 2 >= last) d[i] = MinusInfinity();
+  }
+}
+
+// Returns the largest element of a fragment's row, NaN if any is: of the lane's first row where h is 0,
+// of its second where h is 1. All lanes call.
+template <int BN>
+__device__ inline float RowMaximum(const float (&d)[BN / 2], int h) {
+  float largest = MaxNaN(d[2 * h], d[2 * h + 1]);
+#pragma unroll
+  for (int j = 1; j < BN / 8; ++j) {
+    largest = MaxNaN(largest, MaxNaN(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]));
+  }
+  largest = MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 1));
+  return MaxNaN(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+}
+
 template <class Element>
 __device__ inline Element Narrow(float x);
 template <>

@@ -7,7 +7,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 namespace plumbline::kernel::cuda::hopper {
+
+// Returns the rows of a tile of grad_hidden of n rows. Tiles of 192 would compute a third for nothing
+// where there are 128 rows or 256.
+constexpr int GradHiddenRows(int64_t n) { return n <= 128 || (n > 192 && n <= 256) ? 128 : 192; }
 
 // The head start of a grid's first clusters: `clusters` of them, at most all, each take one tile in
 // every one of `rounds` rounds before the others take any.

@@ -94,4 +94,60 @@ __device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, Scratch 
   }
 }
 
+// Stores eight rows of a fragment by 32 columns, with fewer registers than all of it at once takes: the
+// lane's pairs (PackPair) of half `half` of 64 columns, to row r of `to` for r < rows. `to` is the
+// first of these 64 columns, the `group`-th in the fragment. All 32 lanes call, for the first half
+// before the second, and for groups in their order, none left out between two. Neighbouring groups have
+// different parts of the scratch, so a group may be written while lanes still read the one before.
+// Behind the last one the caller has to call __syncwarp. Where it is streaming, caches evict first what
+// is stored.
+template <bool streaming, class Element>
+__device__ inline void StoreHalf(const uint32_t (&pairs)[4], int group, int half, Element* to,
+                                 int64_t ld, int64_t rows, WarpScratch scratch) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  // The places of 16-byte chunks are swizzled by the row, as above.
+  const auto place = [&](int row, int chunk) {
+    return scratch.address +
+           static_cast<uint32_t>(group % 2 * (kWarpScratchBytes / 2) + row * 128 + (chunk ^ row) * 16);
+  };
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   place(lane % 8, half * 4 + lane / 8)),
+               "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+               : "memory");
+  if (half == 0) return;
+  __syncwarp();
+#pragma unroll
+  for (int part = 0; part < 2; ++part) {
+    const int row = part * 4 + lane / 8;
+    uint4 line;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(line.x), "=r"(line.y), "=r"(line.z), "=r"(line.w)
+                 : "r"(place(row, lane % 8))
+                 : "memory");
+    if (row >= rows) continue;
+    uint4* const at = reinterpret_cast<uint4*>(to + row * ld + lane % 8 * 8);
+    if constexpr (streaming) {
+      __stcs(at, line);
+    } else {
+      *at = line;
+    }
+  }
+}
+template <bool streaming, class Element>
+__device__ inline void StoreHalf(const uint32_t (&pairs)[4], int, int half, Element* to, int64_t ld,
+                                 int64_t rows, NoScratch) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (lane / 4 >= rows) continue;
+    unsigned* const at =
+        reinterpret_cast<unsigned*>(to + lane / 4 * ld + half * 32 + i * 8 + lane % 4 * 2);
+    if constexpr (streaming) {
+      __stcs(at, pairs[i]);
+    } else {
+      *at = pairs[i];
+    }
+  }
+}
+
 }  // namespace plumbline::kernel::cuda

@@ -74,6 +74,9 @@ __global__ void __launch_bounds__(kRows* kChains)
       const float y = Exponent(partial.max[at], max, scale), factor = Exp2(y), s = partial.sum[at];
       sum = fmaf(factor, s, sum);
       moment = fmaf(factor, fmaf(y, s, partial.moment[at]), moment);
+      const int64_t kept = tile - outputs.offsets.first;
+      if (outputs.offsets.data != nullptr && kept >= 0)
+        outputs.offsets.data[place * outputs.offsets.ld + kept] = y;
     }
     __syncthreads();
     hooks.StoreChain(sum, &a[chain][lane], &a[0][lane]);

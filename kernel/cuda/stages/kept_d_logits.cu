@@ -3,6 +3,7 @@
 #include "kernel/cuda/stages/kept_d_logits.h"
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
 
 #include "kernel/cuda/stages/kept_row.cuh"
@@ -14,29 +15,30 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kStride = kThreads * kKeptColumns;
 constexpr int64_t kMostBlocks = 1 << 20;
-static_assert(kKeptGroup % kKeptColumns == 0);
+static_assert(kLogitGroup % kKeptColumns == 0 && kExponentGroup % kKeptColumns == 0);
+static_assert(std::ranges::equal(kPartialColumns, std::array{128, 192}));  // KeptRow::Offset
 
 // A block takes a row at a time.
-template <bool kInPlanes, class Element>
+template <bool kInPlanes, bool kExponents, class Element>
 __global__ void __launch_bounds__(kThreads, 4) KeptDLogitsKernel(const KeptChunk chunk) {
   const int64_t rows = KeptRows(chunk);
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const KeptRow row(chunk, r);
+    const KeptRow<kExponents> row(chunk, r);
     Element* const to = static_cast<Element*>(chunk.d_logits) + r * chunk.ld;
-    const int columns = row.logits != nullptr ? row.columns : 0;
+    const int columns = row.kept != nullptr ? row.columns : 0;
     int first = 0;
     for (; first + 2 * kStride <= columns; first += 2 * kStride) {  // loads of two in flight
       const int column = first + static_cast<int>(threadIdx.x) * kKeptColumns;
-      float z[2][kKeptColumns];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) LoadKept(row.logits + column + i * kStride, z[i]);
+      const typename KeptRow<kExponents>::Line lines[2] = {row.Load(column),
+                                                           row.Load(column + kStride)};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        row.Gradients(column + i * kStride, z[i]);
-        StoreKept<kInPlanes>(z[i], to + column + i * kStride, chunk.plane_stride);
+        float dz[kKeptColumns];
+        row.Gradients(column + i * kStride, lines[i], dz);
+        StoreKept<kInPlanes>(dz, to + column + i * kStride, chunk.plane_stride);
       }
     }
-    row.MakeFrom<kInPlanes>(first, chunk, to, static_cast<int>(threadIdx.x), kThreads);
+    row.template MakeFrom<kInPlanes>(first, to, static_cast<int>(threadIdx.x), kThreads);
   }
 }
 
@@ -45,8 +47,12 @@ __global__ void __launch_bounds__(kThreads, 4) KeptDLogitsKernel(const KeptChunk
 template <class Element>
 KeptChunk KeptChunkOf(const Kept& kept, const BackwardList& list,
                       const DLogitsEpilogue<Element>& epilogue) {
-  return {.logits = kept.logits + epilogue.first_column - kept.first_column,
-          .logits_ld = kept.ld,
+  const int64_t at = epilogue.first_column - kept.first_column;
+  return {.logits = kept.logits != nullptr ? kept.logits + at : nullptr,
+          .exponents = kept.exponents != nullptr ? kept.exponents + at : nullptr,
+          .kept_ld = kept.ld,
+          .offsets = kept.offsets,
+          .tile_columns = kept.tile_columns,
           .slot = kept.slot,
           .source = list.source,
           .live = &list.census->live,
@@ -65,13 +71,14 @@ Status KeptDLogits(const Kept& kept, const BackwardList& list, int64_t rows,
       std::min((rows + kKeptRowBlock - 1) / kKeptRowBlock * kKeptRowBlock, kMostBlocks);
   if (blocks == 0 || epilogue.columns == 0) return Status::Ok();
   const KeptChunk chunk = KeptChunkOf(kept, list, epilogue);
-  constexpr bool kIsHalf = std::is_same_v<Element, __half>;
-  if (!kIsHalf && epilogue.plane_stride != 0) {
-    return LaunchKernel("KeptDLogits", KeptDLogitsKernel<!kIsHalf, Element>, blocks, kThreads, 0,
-                        stream, chunk);
+  const auto launch = [&](void (*kernel)(KeptChunk)) {
+    return LaunchKernel("KeptDLogits", kernel, blocks, kThreads, 0, stream, chunk);
+  };
+  if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
+    if (epilogue.plane_stride != 0) return launch(KeptDLogitsKernel<true, false, Element>);
+    if (kept.exponents != nullptr) return launch(KeptDLogitsKernel<false, true, Element>);
   }
-  return LaunchKernel("KeptDLogits", KeptDLogitsKernel<false, Element>, blocks, kThreads, 0, stream,
-                      chunk);
+  return launch(KeptDLogitsKernel<false, false, Element>);
 }
 
 template KeptChunk KeptChunkOf(const Kept&, const BackwardList&, const DLogitsEpilogue<__nv_bfloat16>&);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Computes d_logits of a chunk of the vocabulary from logits that forward kept
-// (kernel/cuda/layout/saved_state.h), in a launch of its own. It is bound by memory: it reads 4 bytes
-// and writes 2 (fp32 problems 8) an element.
+// Computes d_logits of a chunk of the vocabulary from logits or exponents that forward kept
+// (kernel/cuda/layout/saved_state.h), in a launch of its own. It is bound by memory: it reads 4 bytes,
+// or 2, and writes 2 (fp32 problems 8) an element.
 
 #pragma once
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Computes d_logits of a row and a chunk from logits that forward kept. They are what DLogitsEpilogue
-// makes of a product's accumulators, by the same function, element by element.
+// Computes d_logits of a row and a chunk from logits, or from exponents, that forward kept. They are
+// what DLogitsEpilogue makes of a product's accumulators, by the same functions, element by element.
 
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernel/cuda/epilogue/d_logits.cuh"
 #include "kernel/cuda/product/fragment.cuh"
@@ -21,17 +22,6 @@ inline constexpr int64_t kKeptRowBlock = 64;
 // product reads at a time.
 __device__ inline int64_t KeptRows(const KeptChunk& chunk) {
   return (*chunk.live + kKeptRowBlock - 1) / kKeptRowBlock * kKeptRowBlock;
-}
-
-__device__ __forceinline__ void LoadKept(const float* from, float (&z)[kKeptColumns]) {
-#pragma unroll
-  for (int i = 0; i < kKeptColumns; i += 4) {
-    const float4 four = __ldcs(reinterpret_cast<const float4*>(from + i));
-    z[i] = four.x;
-    z[i + 1] = four.y;
-    z[i + 2] = four.z;
-    z[i + 3] = four.w;
-  }
 }
 
 template <bool kInPlanes, class Element>
@@ -52,66 +42,140 @@ __device__ __forceinline__ void StoreKept(const float (&dz)[kKeptColumns], Eleme
 #pragma unroll
     for (int p = 0; p < kPlanes; ++p) *reinterpret_cast<Line*>(to + p * plane_stride) = lines[p];
   } else {
-    *reinterpret_cast<uint4*>(to) = {PackPair<Element>(dz[0], dz[1]), PackPair<Element>(dz[2], dz[3]),
-                                     PackPair<Element>(dz[4], dz[5]), PackPair<Element>(dz[6], dz[7])};
+    // nvcc 13.0 makes four stores of an assignment.
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+                 "r"(PackPair<Element>(dz[0], dz[1])), "r"(PackPair<Element>(dz[2], dz[3])),
+                 "r"(PackPair<Element>(dz[4], dz[5])), "r"(PackPair<Element>(dz[6], dz[7]))
+                 : "memory");
   }
 }
 
-// Row r of the list, or a row of zeros behind it.
-struct KeptRow {
-  RowGradient gradient;
-  const float* logits = nullptr;  // null: forward kept none for this row
-  int columns;                    // of the chunk; 0 in a row of zeros
-  int label;                      // in the chunk, -1: not there
+// Neighbouring columns of a row as forward kept them: kKeptColumns from a multiple of that on.
+struct LogitLine {
+  float z[kKeptColumns];
+};
+// Tiles are a multiple of kKeptColumns wide, so the columns are of one tile.
+struct ExponentLine {
+  uint4 exponents;
+  float offset;
+};
 
-  __device__ __forceinline__ KeptRow(const KeptChunk& chunk, int64_t r) {
+// Row r of the list, or a row of zeros behind it.
+template <bool kExponents>
+struct KeptRow {
+  using Kept = std::conditional_t<kExponents, uint16_t, float>;
+  using Line = std::conditional_t<kExponents, ExponentLine, LogitLine>;
+
+  const KeptChunk& chunk;
+  RowGradient gradient;
+  const Kept* kept = nullptr;      // null: forward kept none for this row
+  const float* offsets = nullptr;  // of exponents
+  int columns;                     // of the chunk; 0 in a row of zeros
+  int label;                       // in the chunk, -1: not there
+
+  __device__ __forceinline__ KeptRow(const KeptChunk& of, int64_t r) : chunk(of) {
     const bool alive = r < *chunk.live;
     gradient = alive ? chunk.rows[r] : RowGradient{.label = -1};
     columns = alive ? chunk.columns : 0;
     const int64_t place = alive ? chunk.slot[chunk.source[r]] : -1;
-    if (place >= 0) logits = chunk.logits + place * chunk.logits_ld;
+    if (place >= 0) {
+      if constexpr (kExponents) {
+        kept = chunk.exponents + place * chunk.kept_ld;
+        offsets = chunk.offsets.data + place * chunk.offsets.ld;
+      } else {
+        kept = chunk.logits + place * chunk.kept_ld;
+      }
+    }
     const int64_t at = gradient.label - chunk.first_column;
     label = gradient.label >= 0 && at >= 0 && at < columns ? static_cast<int>(at) : -1;
   }
 
-  // Replaces logits by d_logits, for columns of the chunk from `column` on.
-  template <int n>
-  __device__ __forceinline__ void Gradients(int column, float (&z)[n]) const {
+  // Returns the offset of the tile of a column of the chunk, for exponents.
+  __device__ __forceinline__ float Offset(int column) const {
+    // Divisions by constants are cheap; there are no tiles of other widths
+    // (kernel/cuda/layout/workspace.h).
+    const auto v = static_cast<uint32_t>(chunk.first_column) + static_cast<uint32_t>(column);
+    const uint32_t tile = chunk.tile_columns == 128 ? v / 128 : v / 192;
+    return offsets[tile - static_cast<uint32_t>(chunk.offsets.first)];
+  }
+
+  // Returns the columns from `column` on. It is read once: the caches evict it first.
+  __device__ __forceinline__ Line Load(int column) const {
+    if constexpr (kExponents) {
+      return {__ldcs(reinterpret_cast<const uint4*>(kept + column)), Offset(column)};
+    } else {
+      Line line;
 #pragma unroll
-    for (int i = 0; i < n; ++i) z[i] = OtherGradient(gradient, z[i]);
-    if (static_cast<unsigned>(label - column) < n) {
+      for (int i = 0; i < kKeptColumns; i += 4) {
+        const float4 four = __ldcs(reinterpret_cast<const float4*>(kept + column + i));
+        line.z[i] = four.x;
+        line.z[i + 1] = four.y;
+        line.z[i + 2] = four.z;
+        line.z[i + 3] = four.w;
+      }
+      return line;
+    }
+  }
+
+  // Returns the columns from `column` on, of which fewer than a line are in the chunk.
+  __device__ __forceinline__ Line LoadSome(int column) const {
+    if constexpr (kExponents) {
+      return Load(column);  // rows are whole lines
+    } else {
+      Line line = {};
 #pragma unroll
-      for (int i = 0; i < n; ++i) {
-        if (column + i == label) z[i] = gradient.label_gradient;
+      for (int i = 0; i < kKeptColumns; ++i) {
+        if (column + i < columns) line.z[i] = kept[column + i];
+      }
+      return line;
+    }
+  }
+
+  // Sets dz to d_logits of the chunk's columns from `column` on, from their line.
+  __device__ __forceinline__ void Gradients(int column, const Line& line,
+                                            float (&dz)[kKeptColumns]) const {
+    if constexpr (kExponents) {
+      const uint32_t words[] = {line.exponents.x, line.exponents.y, line.exponents.z, line.exponents.w};
+#pragma unroll
+      for (int i = 0; i < kKeptColumns; i += 2) {
+        const float2 pair = KeptGradients(gradient, words[i / 2], line.offset);
+        dz[i] = pair.x;
+        dz[i + 1] = pair.y;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kKeptColumns; ++i) dz[i] = OtherGradient(gradient, line.z[i]);
+    }
+    if (static_cast<unsigned>(label - column) < kKeptColumns) {
+#pragma unroll
+      for (int i = 0; i < kKeptColumns; ++i) {
+        if (column + i == label) dz[i] = gradient.label_gradient;
       }
     }
   }
 
   // Computes and stores the columns from `first` on, and zeros up to a multiple of 8. `threads` threads
-  // share the work; this is number `thread`. A logit that forward did not keep counts as 0.
+  // share the work; this is number `thread`. What forward did not keep counts as 0.
   template <bool kInPlanes, class Element>
-  __device__ __forceinline__ void MakeFrom(int first, const KeptChunk& chunk, Element* to, int thread,
-                                           int threads) const {
+  __device__ __forceinline__ void MakeFrom(int first, Element* to, int thread, int threads) const {
     for (int column = first + thread * kKeptColumns; column < chunk.columns;
          column += threads * kKeptColumns) {
       const bool whole = column + kKeptColumns <= columns;
-      float z[kKeptColumns] = {};
-      if (logits != nullptr && whole) {
-        LoadKept(logits + column, z);
-      } else if (logits != nullptr) {
-#pragma unroll
-        for (int i = 0; i < kKeptColumns; ++i) {
-          if (column + i < columns) z[i] = logits[column + i];
-        }
+      Line line = {};
+      if (kept != nullptr && whole) {
+        line = Load(column);
+      } else if (kept != nullptr) {
+        line = LoadSome(column);
       }
-      Gradients(column, z);
+      float dz[kKeptColumns];
+      Gradients(column, line, dz);
       if (!whole) {
 #pragma unroll
         for (int i = 0; i < kKeptColumns; ++i) {
-          if (column + i >= columns) z[i] = 0;
+          if (column + i >= columns) dz[i] = 0;
         }
       }
-      StoreKept<kInPlanes>(z, to + column, chunk.plane_stride);
+      StoreKept<kInPlanes>(dz, to + column, chunk.plane_stride);
     }
   }
 };

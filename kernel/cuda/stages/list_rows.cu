@@ -204,7 +204,7 @@ __device__ RowGradient GradientOf(const RowView& row, const SavedRow& was, float
   const float inverse_temperature = 1.0f / row.temperature, inverse_sum = 1.0f / was.sum;
   const float g_t = g * inverse_temperature, k_t = k * inverse_temperature;
   // unit is a power of two, so divisions by it are exact. With it nothing of p (level + slope y) passes
-  // the largest float, because y is at least -200.
+  // the largest float, because y is at least -400.
   const float unit = fmaxf(fabsf(g_t), fabsf(k_t)) > 0x1p60f ? 0x1p64f : 1.0f;
   const float level = -fmaf(k_t / unit, was.mean_gap, g_t / unit), slope = -(k_t / unit) * kLn2;
   const float y = Exponent(was.label_logit, was.max, scale), p = Exp2(y) * inverse_sum;

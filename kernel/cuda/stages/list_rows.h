@@ -66,6 +66,7 @@ struct ForwardOutputs {
   int64_t logprob_stride = 0, entropy_stride = 0, lse_stride = 0;
   float *row_logprob = nullptr, *row_entropy = nullptr, *row_lse = nullptr;
   int64_t* first_invalid_row = nullptr;
+  TileOffsets offsets = {};  // of kept exponents, by place; FinishRows alone writes them
 };
 
 // Writes the saved state's header too.

@@ -12,6 +12,7 @@
 #include "kernel/cuda/epilogue/d_logits.cuh"
 #include "kernel/cuda/epilogue/forward.cuh"
 #include "kernel/cuda/epilogue/gradients.cuh"
+#include "kernel/cuda/layout/saved_state.h"
 #include "kernel/cuda/product/product.h"
 #include "kernel/cuda/stages/finish.h"
 #include "kernel/cuda/stages/kept_d_logits.h"
@@ -43,6 +44,13 @@ struct Path {
   bool stretches_at_once = false;  // whether grad_hidden's product may be of several (Product::stretch)
   bool makes_kept = false;         // whether the gradients' products make Product::kept
 };
+
+// Returns what is kept of logits, with the numbers that follow from the tiles of a path.
+inline Kept OnPath(Kept kept, const Path& path) {
+  kept.tile_columns = path.partial_columns;
+  kept.offsets.first = kept.first_column / path.partial_columns;
+  return kept;
+}
 
 template <class Element>
 const ProductKernels<Element>& KernelsOf(const Path& path);

@@ -119,7 +119,8 @@ void Run::All() {
   std::vector<std::vector<float>> dz(Backward() ? from_.places.rows.size() : 0);
   for (size_t r = 0; r < from_.places.rows.size(); ++r) {
     const auto row = static_cast<size_t>(from_.places.rows[r]);
-    honest::Softmax softmax(k_, static_cast<float>(from_.inputs.temperature[row]));
+    honest::Softmax softmax(k_, static_cast<float>(from_.inputs.temperature[row]),
+                            dtype_ == DType::kBf16);
     const std::vector<float> logits = RowOf(z, r);
     Forward(r, logits, &softmax);
     if (!Backward()) continue;

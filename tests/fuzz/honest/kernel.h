@@ -93,6 +93,9 @@ struct Kernel {
          log_probs = Narrow::kFp32, probabilities = Narrow::kFp32, partials = Narrow::kFp32,
          outputs = Narrow::kFp32, upstream = Narrow::kFp32;
   float filter = 0;  // d_logits with |[v = y] - p| below it are 0
+  // Backward's exponents are distances from the maximum of a tile, in fp16, and that maximum's own,
+  // where hidden is bf16. With `ratio`.
+  bool kept_exponents = false;
 
   bool other_conventions = false;  // the other side of each convention of DESCRIPTION.md
 

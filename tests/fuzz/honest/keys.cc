@@ -283,6 +283,15 @@ std::vector<Key> KeysOfGradients() {
            r->k = 1 + 0x1p-22f;
          })};
        }},
+      // Just above a power of two, a little from halfway, fp16 rounds by as much as it ever does.
+      {"kept_argument", "kept-exponents", [](Contract* c) { c->kept_argument = 0; },
+       [] {
+         Rows rows = Logits({0, 0, -8, -0x1.fcp-9f});
+         rows.dtype = DType::kBf16;
+         rows.h = 2;
+         rows.hidden = {1, 1};
+         return std::vector{rows};
+       }},
       {"d_logits", "flash", [](Contract* c) { c->d_logits = DType::kF32; },
        [] {
          return std::vector{With(Logits({0, 0}), [](Rows* r) {

@@ -149,7 +149,7 @@ void Operator::ForwardRow(int64_t i, Kind kind, float t, RowOutputs* out,
     of_label = products_.Logit(k_.label_order, hidden_.data(), weight_.data() + label * h_, h_);
     of_label = ToNarrow(of_label, k_.logits);
   }
-  softmax->emplace(k_, t);
+  softmax->emplace(k_, t, p_.hidden->dtype.code == kDLBfloat);
   *out = (*softmax)->Forward(logits_, of_label);
 }
 

@@ -21,7 +21,8 @@ float Tree(const Fp& fp, Sum* lanes, size_t n) {
 
 }  // namespace
 
-Softmax::Softmax(const Kernel& kernel, float temperature) : k_(kernel), fp_(kernel), t_(temperature) {
+Softmax::Softmax(const Kernel& kernel, float temperature, bool bf16)
+    : k_(kernel), fp_(kernel), t_(temperature), keeps_exponents_(kernel.kept_exponents && bf16) {
   factor_ = Folded() ? fp_.Div(kLog2E, t_) : fp_.ReciprocalOfT(t_);
 }
 
@@ -177,6 +178,17 @@ Softmax::Probability Softmax::ProbabilityOf(float z) const {
   return {fp_.Exp(log), log};
 }
 
+Softmax::Probability Softmax::BackwardProbability(const std::vector<float>& logits, size_t v) const {
+  if (!keeps_exponents_) return ProbabilityOf(logits[v]);
+  const auto tile = static_cast<size_t>(k_.tile), first = v / tile * tile;
+  const auto begin = logits.begin() + static_cast<int64_t>(first);
+  const auto end = logits.begin() + static_cast<int64_t>(std::min(first + tile, logits.size()));
+  const float top = *std::max_element(begin, end), shift = ShiftOf(top);
+  const float kept = logits[v] == top ? 0 : ToFp16(Exponent(logits[v], shift));
+  const float a = fp_.Add(kept, Between(shift, state_.shift));
+  return {fp_.DivBy(Exp(a), state_.s), fp_.Sub(Natural(a), log_s_)};
+}
+
 // step(v, lane) adds term v to its lane; the lanes of a tile are added in a tree, tile after tile.
 template <typename Step>
 float Softmax::InLanes(size_t n, const Step& step) const {
@@ -239,7 +251,7 @@ void Softmax::Backward(const std::vector<float>& logits, int64_t label, float g,
     k = fp_.DivBy(k, t_);
   }
   for (size_t v = 0; v < logits.size(); ++v) {
-    Probability of = ProbabilityOf(logits[v]);
+    Probability of = BackwardProbability(logits, v);
     of.p = ToNarrow(of.p, k_.probabilities);
     const bool is_label = static_cast<int64_t>(v) == label;
     const float slope = is_label ? fp_.Sub(1, of.p) : -of.p;

@@ -26,7 +26,8 @@ struct RowOutputs {
 
 class Softmax {
  public:
-  Softmax(const Kernel& kernel, float temperature);
+  // `bf16`: hidden is, so that exponents may be kept.
+  Softmax(const Kernel& kernel, float temperature, bool bf16);
 
   // Logits of a row, of which at least one is finite and none is NaN or +infinity. `label` is the
   // label's logit, which may have been summed apart.
@@ -60,6 +61,7 @@ class Softmax {
   void Merge(State other, State* state) const;
   float OfProbabilities(const std::vector<float>& logits) const;
   Probability ProbabilityOf(float z) const;
+  Probability BackwardProbability(const std::vector<float>& logits, size_t v) const;
   template <typename Step>
   float InLanes(size_t n, const Step& step) const;
   void ByAutograd(const std::vector<float>& logits, int64_t label, float g, float k,
@@ -68,6 +70,7 @@ class Softmax {
   const Kernel& k_;
   const Fp fp_;
   const float t_;
+  const bool keeps_exponents_;
   float factor_ = 1;  // log2(e)/T if folded, else 1/T
   State state_;
   float log_s_ = 0, lse_ = 0, lse_exponent_ = 0;

@@ -161,6 +161,8 @@ std::vector<Row> ContractRows() {
       {"contract.recompute_same_bits", "true", [](D d) { return d.contract.recompute_same_bits; }},
       {"contract.probability", "\"ratio\"",
        [](D d) { return d.contract.probability == oracle::Probability::kRatio; }},
+      {"contract.kept_argument", "0.00048828125",
+       [](D d) { return d.contract.kept_argument == 0x1p-11; }},
       {"contract.d_logits", "\"bf16\"", [](D d) { return d.contract.d_logits == DType::kBf16; }},
       {"contract.accumulator", "\"bf16\"", [](D d) { return d.contract.accumulator == DType::kBf16; }},
       {"contract.vocab_chunk", "4096", [](D d) { return d.contract.vocab_chunk == 4096; }},
@@ -259,7 +261,8 @@ TEST(Description, DocumentAndProgramAgree) {
                                k.extra_bits, k.split, k.tile, k.tile_depth, k.splits, k.vocab_chunk,
                                k.row_chunk, k.grad_hidden_stretch, k.grad_hidden_stretches},
           std::vector<double>{k.input_rounding, k.scale_roundings, k.exp_error, k.argument_roundings,
-                              k.log_error_absolute, k.log_error_relative, k.division_error, k.filter},
+                              k.log_error_absolute, k.log_error_relative, k.division_error, k.filter,
+                              k.kept_argument},
           k.accumulate, k.flush, k.scale, k.shift, k.probability, k.d_logits, k.accumulator,
           k.rescales);
     };
@@ -331,6 +334,9 @@ TEST(Description, Refusals) {
       {With("contract.log_error_absolute", "16777216"), {"log_error_absolute", "4096", "proven"}},
       {With("contract.log_error_relative", "16777216"), {"log_error_relative", "4096", "proven"}},
       {With("contract.division_error", "5000"), {"contract.division_error", "5000", "proven"}},
+      {With("contract.kept_argument", "0.01"), {"contract.kept_argument", "0.01", "proven"}},
+      {R"({"name":"x","contract":{"kept_argument":0.0004,"log_softmax_backward":true}})",
+       {"contract.kept_argument", "log_softmax_backward"}},
       {With("contract.accumulate", "\"FP32\""), {"contract.accumulate", "FP32", "tensor_core"}},
       {With("contract.d_logits", "\"int32\""), {"contract.d_logits", "int32"}},
       {With("contract", "\"fp33\""), {"contract \"fp33\" is unknown", "pytorch-fp32-logits"}},

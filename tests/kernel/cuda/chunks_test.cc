@@ -17,14 +17,16 @@
 namespace plumbline::kernel::cuda {
 namespace {
 
-Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Costs.clusters) {
+Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Costs.clusters,
+          bool consumed = false) {
   Problem problem;
   problem.hidden = {nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   problem.weight = {nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
   Results results;
   results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   results.grad_weight = Tensor{nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
-  const std::optional<Layout> layout = MakeLayout(problem, results, limit, clusters);
+  const std::optional<Layout> layout =
+      MakeLayout(problem, results, {.bytes = limit, .consumed = consumed}, clusters);
   EXPECT_TRUE(layout.has_value());
   return layout.value_or(Layout{});
 }
@@ -110,6 +112,55 @@ TEST(CudaKeptChunks, AreThoseThatWereMeasured) {
   }
 }
 
+// Fails if a chunk in place reaches past the exponents that have been read, or begins within a line, if
+// it has memory of its own, or if a stretch that has begun before the first kept column, or that a
+// packed weight is multiplied by in pieces, has no memory for its sums.
+TEST(CudaInPlace, KeepsToWhatIsSaid) {
+  for (const int64_t n : {1, 77, 2048, 8192, 300000}) {
+    for (const int64_t h : {8, 1024, 4096}) {
+      for (const int64_t v : {1, 385, 32000, 151936}) {
+        for (const size_t limit : {size_t{1} << 20, size_t{1} << 30, ~size_t{0}}) {
+          for (const int clusters : {kH200Costs.clusters, 39}) {
+            const Layout layout = Of(n, h, v, limit, clusters, true);
+            const BackwardLayout& b = layout.backward;
+            SCOPED_TRACE(testing::Message() << n << " x " << h << " x " << v << " limit " << limit);
+            ASSERT_EQ(b.ahead > 0, layout.first_kept < v);
+            if (b.ahead == 0) continue;
+            EXPECT_GT(b.kept.most, 0);
+            EXPECT_LE(b.kept.most, b.ahead);
+            EXPECT_EQ(b.kept.most % 64 + b.ahead % 64, 0);
+            EXPECT_LE(b.ahead, std::max<int64_t>((v - layout.first_kept) / 8, 192));
+            const bool begun = layout.first_kept % layout.stretch != 0;
+            EXPECT_TRUE(b.has_sums || (!begun && b.packed_chunk >= std::min(layout.stretch, v)));
+            if (layout.first_kept == 0) {
+              EXPECT_EQ(b.d_logits, b.packed_weight);
+              EXPECT_LE(b.packed_chunk, layout.stretch);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The chunks in place of an H200. Fails if a change of the cost model changes one, and so the speed
+// measured.
+TEST(CudaInPlace, AreThoseThatWereMeasured) {
+  struct Want {
+    int64_t n, h, v, most, beside;
+  };
+  for (const Want& want : {Want{8192, 4096, 151936, 3072, 1},
+                           {8192, 2048, 131072, 6144, 1},
+                           {8192, 1024, 151936, 6336, 0},
+                           {32768, 4096, 131072, 768, 1},
+                           {128, 4096, 151936, 17280, 1}}) {
+    const KeptChunks kept =
+        Of(want.n, want.h, want.v, ~size_t{0}, kH200Costs.clusters, true).backward.kept;
+    EXPECT_EQ((std::array{kept.most, int64_t{kept.two}}), (std::array{want.most, want.beside}))
+        << want.n << " x " << want.h << " x " << want.v;
+  }
+}
+
 // A device with other multiprocessors divides otherwise, in the same memory. Fails if a size or a saved
 // column depends on the device, if a chunk outgrows its memory, or if the number of clusters is not
 // used.
@@ -165,6 +216,8 @@ TEST(CudaLayout, RememberedIsThatOfTheProblem) {
     problem.weight = weight;
     Results results;
     size_t limit = 0;
+    KeptForm form = KeptForm::kDefault;
+    bool consumed = false;
     int clusters = kH200Costs.clusters;
     const int what = i % 20 % 10, by = i % 20 / 10;
     if (what == 1) problem.hidden.shape[0] -= 4096 + by;
@@ -173,14 +226,16 @@ TEST(CudaLayout, RememberedIsThatOfTheProblem) {
     if (what == 4) problem.hidden.dtype = DType::kF32;
     if (what == 5) limit = size_t{1} << (30 + by);
     if (what == 6) clusters = 39 + by;
+    if (what == 9) limit = size_t{1} << (30 + by), form = KeptForm::kLogits;
+    if (what == 0 && by == 1) limit = size_t{1} << 30, consumed = true;
     if (what != 7) results.grad_weight = Tensor{};
     if (what == 8) results.grad_hidden = Tensor{};
     std::array<int64_t, 7> made{};
     std::thread([&] {  // remembers nothing yet
-      made = sizes(*MakeLayout(problem, results, limit, clusters));
+      made = sizes(*MakeLayout(problem, results, {limit, form, consumed}, clusters));
     })
         .join();
-    EXPECT_EQ(sizes(*MakeLayout(problem, results, limit, clusters)), made) << i;
+    EXPECT_EQ(sizes(*MakeLayout(problem, results, {limit, form, consumed}, clusters)), made) << i;
   }
 }
 

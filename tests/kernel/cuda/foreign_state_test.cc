@@ -54,13 +54,14 @@ class State {
 };
 
 // Runs Backward on a state that is not this call's, over gradients full of zeros. Returns what is
-// wrong.
+// wrong. One that is to be consumed has the memory that the call asks for.
 std::string OnForeignState(const TestValues& values, const Execution& execution,
-                           const std::vector<std::byte>& bytes) {
+                           std::vector<std::byte> bytes) {
   PlacedProblem placed(values);
   DeviceProblem device(placed.problem(), placed.results());
   DeviceCall call(device, execution);
   device.PoisonOutputs(0);
+  if (execution.saved_is_consumed) bytes.resize(std::max(bytes.size(), call.sizes().saved));
   const State state(bytes);
   const Status status =
       Backward(device.problem(), device.results(), execution, call.workspace().data(), state.memory());
@@ -68,7 +69,8 @@ std::string OnForeignState(const TestValues& values, const Execution& execution,
   Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   const std::vector<std::string> damage = device.Fetch();
   if (!damage.empty()) return damage[0];
-  if (!call.GuardsIntact() || !state.IsAsItWas()) return "memory that is not an output was written";
+  if (!call.GuardsIntact() || !(execution.saved_is_consumed || state.IsAsItWas()))
+    return "memory that is not an output was written";
   const TestOutputs found = placed.Outputs();
   const auto numbers = [](const std::vector<uint32_t>& bits) {
     return std::ranges::count_if(bits, [](uint32_t x) { return !std::isnan(TestOutputs::Float(x)); });
@@ -87,7 +89,7 @@ std::vector<std::byte> SavedBy(const TestValues& values, const Execution& execut
   return call.saved().Get();
 }
 
-// A state that Forward left under another limit or path, or for another problem, with logits or
+// A state that Forward left under another limit, path or form, or for another problem, with logits or
 // without. Fails if an element of a gradient is then a number, and under compute-sanitizer if anything
 // is read beyond the end of the state.
 TEST_P(GpuForeignState, OfAnotherCallMakesEveryGradientNaN) {
@@ -113,6 +115,17 @@ TEST_P(GpuForeignState, OfAnotherCallMakesEveryGradientNaN) {
         if (limit != logits) foreign(values, with(limit, GetParam()), "another limit");
       }
       foreign(values, with(logits, other_path), "another path");
+      if (dtype == DType::kBf16) {
+        Execution other_form = own;
+        other_form.kept_form = KeptForm::kLogits;
+        foreign(values, other_form, "another form");
+        EXPECT_EQ(OnForeignState(values, other_form, SavedBy(values, own)), "") << logits;
+      }
+      Execution consumed = own;
+      consumed.saved_is_consumed = true;
+      if (dtype == DType::kBf16 && logits != kNone) {
+        EXPECT_EQ(OnForeignState(values, consumed, SavedBy(values, own)), "") << logits;
+      }
       foreign(values.Rows({0, 1, 2}), own, "fewer rows");
       foreign(Ragged(dtype == DType::kF16 ? DType::kBf16 : DType::kF16, 10), own, "another dtype");
       foreign(TestValues::Random(dtype, 77, 1004, 45, 1), own, "another vocabulary");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logits kept for backward, within one call (gradients in forward) or from one call to the next. All,
-// some or none are kept, and the bits are compared with those of Forward and Backward, which keep none.
-// The oracle's tests say whether the bits are right.
+// Logits, or exponents in their place, kept for backward, within one call (gradients in forward) or
+// from one call to the next. All, some or none are kept, and the bits are compared with those of
+// Forward and Backward in the same form, which keep none. The oracle's tests say whether the bits are
+// right.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "kernel/cuda/layout/workspace.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tests/kernel/cuda/support/device_problem.h"
+#include "tests/kernel/cuda/support/kept_calls.h"
 #include "tests/kernel/cuda/support/on_each_path.h"
 #include "tests/kernel/test_problem.h"
 
@@ -26,31 +27,6 @@ namespace plumbline::kernel::device {
 namespace {
 
 using ::testing::HasSubstr, ::testing::IsEmpty;
-
-constexpr std::array kDTypes = {DType::kBf16, DType::kF16, DType::kF32};
-
-// Backward's list of rows differs from forward's: some rows have no gradient, and it alone has an
-// invalid one.
-TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64_t h = 45) {
-  TestValues values = TestValues::Random(dtype, n, v, h, seed);
-  values.labels[3] = values.ignore_index;
-  values.labels[static_cast<size_t>(n / 2)] = v;
-  for (int64_t i = 0; i < n; ++i) {
-    values.temperature.push_back(0.5f + 0.03125f * static_cast<float>(i % 40));
-    if (i % 7 == 1) values.g[static_cast<size_t>(i)] = values.k[static_cast<size_t>(i)] = 0;
-  }
-  return values;
-}
-
-TestOutputs Apart(const TestValues& values, const TestLayout& layout, const Execution& execution) {
-  PlacedProblem placed(values, layout);
-  DeviceProblem device(placed.problem(), placed.results());
-  DeviceCall call(device, execution);
-  const Status status = call.Run();
-  EXPECT_TRUE(status.ok()) << status.message;
-  EXPECT_THAT(device.Fetch(), IsEmpty());
-  return placed.Outputs();
-}
 
 // Enqueues copies of dense vectors, and keeps a copy of what it was handed in its own vectors.
 struct Copying {
@@ -90,36 +66,6 @@ std::vector<uint32_t> Bits(const DeviceBuffer& buffer) {
   return bits;
 }
 
-// Calls ForwardBackward in a workspace of exactly the size asked for, full of `poison`.
-struct OneCall {
-  OneCall(const DeviceProblem& on, const Problem& problem, const Execution& execution, int poison)
-      : results(on.results()), asked(problem), how(execution) {
-    size_t bytes = 0;
-    EXPECT_TRUE(GetForwardBackwardSize(asked, results, how, &bytes).ok());
-    workspace = std::make_unique<DeviceBuffer>(bytes);
-    workspace->Fill(poison);
-    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  }
-  Status Run(const UpstreamGradients& upstream) {
-    return ForwardBackward(asked, results, how, upstream, workspace->data());
-  }
-  const Results& results;
-  Problem asked;
-  Execution how;
-  std::unique_ptr<DeviceBuffer> workspace;
-};
-
-TestOutputs AtOnce(const TestValues& values, const Execution& execution) {
-  PlacedProblem placed(values);
-  DeviceProblem device(placed.problem(), placed.results());
-  OneCall call(device, device.problem(), execution, 0xff);
-  const Status status = call.Run({});
-  EXPECT_TRUE(status.ok()) << status.message;
-  Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  EXPECT_THAT(device.Fetch(), IsEmpty());
-  return placed.Outputs();
-}
-
 Problem WithoutGradients(const Problem& problem) {
   Problem without = problem;
   without.grad_logprob.reset();
@@ -127,13 +73,7 @@ Problem WithoutGradients(const Problem& problem) {
   return without;
 }
 
-// Limits that keep no logits, a part that begins within a tile, and all logits.
-std::array<size_t, 3> Limits(const TestValues& values) {
-  const auto logits = static_cast<size_t>(values.n * values.v) * 4;
-  return {0, logits * 2 / 5, size_t{1} << 30};
-}
-
-using GpuForwardBackward = OnEachPath;
+using GpuForwardBackward = KeepingOnEachPath;
 
 // Fails if kept logits are another row's or column's, if they differ from those that backward would
 // have computed, or if they overlap anything that is still needed. Fails if a byte is read before it is
@@ -141,17 +81,18 @@ using GpuForwardBackward = OnEachPath;
 TEST_P(GpuForwardBackward, HasTheBitsOfForwardAndBackward) {
   const TestLayout odd{
       .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
-  for (const DType dtype : kDTypes) {
+  for (const auto& [dtype, form] : kKinds) {
     for (const int64_t v : {37, 1003, 4100}) {
       for (const TestLayout& layout : {TestLayout{}, odd}) {
         const TestValues values = Ragged(dtype, 77, v, 1);
-        const TestOutputs apart = Apart(values, layout, On());
-        for (const size_t limit : Limits(values)) {
-          SCOPED_TRACE(testing::Message() << Name(dtype) << " v " << v << " limit " << limit
-                                          << " padding " << layout.hidden_padding);
+        const TestOutputs apart = Apart(values, layout, In(form));
+        for (const size_t limit : Limits(values, form)) {
+          SCOPED_TRACE(testing::Message()
+                       << Name(dtype) << static_cast<int>(form) << " v " << v << " limit " << limit
+                       << " padding " << layout.hidden_padding);
           PlacedProblem placed(values, layout);
           DeviceProblem device(placed.problem(), placed.results());
-          Execution execution = On();
+          Execution execution = In(form);
           execution.kept_logits_bytes = limit;
           Copying copying(values);
           OneCall call(device, WithoutGradients(device.problem()), execution, limit == 0 ? 0x42 : 0xff);
@@ -178,7 +119,7 @@ TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
     values.reduction = reduction;
     values.g = {0.7f};
     const TestOutputs apart = Apart(values, {}, On());
-    for (const size_t limit : Limits(values)) {
+    for (const size_t limit : Limits(values, KeptForm::kDefault)) {
       PlacedProblem placed(values);
       DeviceProblem device(placed.problem(), placed.results());
       Execution execution = On();
@@ -198,17 +139,17 @@ TEST_P(GpuForwardBackward, OfAMeanHasTheBitsOfForwardAndBackward) {
 TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   const TestLayout odd{
       .hidden_major = true, .hidden_padding = 3, .weight_padding = 5, .label_offset = 1};
-  for (const DType dtype : kDTypes) {
+  for (const auto& [dtype, form] : kKinds) {
     for (const int64_t v : {37, 1003, 4100}) {
       for (const TestLayout& layout : {TestLayout{}, odd}) {
         const TestValues values = Ragged(dtype, 77, v, 5);
-        const TestOutputs without = Apart(values, layout, On());
-        for (const size_t limit : Limits(values)) {
-          Execution execution = On();
+        const TestOutputs without = Apart(values, layout, In(form));
+        for (const size_t limit : Limits(values, form)) {
+          Execution execution = In(form);
           execution.saved_logits_bytes = limit;
           EXPECT_TRUE(Apart(values, layout, execution) == without)
-              << Name(dtype) << " v " << v << " limit " << limit << " padding "
-              << layout.hidden_padding;
+              << Name(dtype) << static_cast<int>(form) << " v " << v << " limit " << limit
+              << " padding " << layout.hidden_padding;
         }
       }
     }
@@ -225,20 +166,20 @@ TEST_P(GpuForwardBackward, OfKeptChunksHasTheBitsOfForwardAndBackward) {
   };
   // Weight is read in place. The shapes have chunks of one buffer, and of two.
   for (const Shape& shape : {Shape{4096, 160000, 8, false}, {3072, 60000, 1152, true}}) {
-    for (const DType dtype : {DType::kBf16, DType::kF16}) {
-      if (dtype == DType::kF16 && shape.n != 3072) continue;
+    for (const auto& [dtype, form] : kKinds) {
+      const bool both = dtype == DType::kBf16 && form == KeptForm::kDefault;  // shapes
+      if (dtype == DType::kF32 || (!both && shape.n != 3072)) continue;
       const TestValues values = Ragged(dtype, shape.n, shape.v, 8, shape.h);
-      const TestOutputs apart = Apart(values, {}, On());
-      const auto logits = static_cast<size_t>(values.n * values.v) * 4;
-      for (const size_t limit : {logits / 20 * 19, ~size_t{0}}) {
+      const TestOutputs apart = Apart(values, {}, In(form));
+      for (const size_t limit : {AllBytes(values, form) / 20 * 19, ~size_t{0}}) {
         PlacedProblem placed(values);
         const std::optional<cuda::Layout> layout =
-            cuda::MakeLayout(placed.problem(), placed.results(), limit);
+            cuda::MakeLayout(placed.problem(), placed.results(), {limit, form});
         ASSERT_TRUE(layout.has_value());
         const cuda::BackwardLayout& backward = layout->backward;
         ASSERT_EQ(backward.kept.two, shape.two);
         ASSERT_GT(layout->v - layout->first_kept, backward.kept.most);  // several chunks
-        Execution execution = On();
+        Execution execution = In(form);
         execution.saved_logits_bytes = limit;
         EXPECT_TRUE(Apart(values, {}, execution) == apart) << shape.n << " rows, limit " << limit;
         execution.kept_logits_bytes = limit;
@@ -257,7 +198,8 @@ TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
     PlacedProblem placed(values);
     Results results = placed.results();
     (of_hidden ? results.grad_weight : results.grad_hidden).reset();
-    const std::optional<cuda::Layout> layout = cuda::MakeLayout(placed.problem(), results, ~size_t{0});
+    const std::optional<cuda::Layout> layout =
+        cuda::MakeLayout(placed.problem(), results, {~size_t{0}});
     ASSERT_TRUE(layout.has_value() && layout->backward.kept.two);
     DeviceProblem device(placed.problem(), results);
     Execution execution = On();
@@ -266,27 +208,40 @@ TEST_P(GpuForwardBackward, OfOneGradientAloneKeepsItsBits) {
     const Status status = call.Run();
     ASSERT_TRUE(status.ok()) << status.message;
     EXPECT_THAT(device.Fetch(), IsEmpty());
-    const TestOutputs alone = placed.Outputs();
-    EXPECT_TRUE(of_hidden ? alone.grad_hidden == apart.grad_hidden
-                          : alone.grad_weight == apart.grad_weight);
+    const auto same = [&] {
+      const TestOutputs alone = placed.Outputs();
+      return of_hidden ? alone.grad_hidden == apart.grad_hidden
+                       : alone.grad_weight == apart.grad_weight;
+    };
+    EXPECT_TRUE(same());
+    OneCall at_once(device, device.problem(), On(), 0xff);
+    ASSERT_TRUE(at_once.Run({}).ok());
+    Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    EXPECT_TRUE(same());
   }
 }
 
-// Several blocks of rows: 72 MiB of partial sums hold no more than 5888 rows. Fails if later blocks
-// keep their logits over the first one's.
+// Several blocks of rows: 72 MiB of partial sums hold no more than 5888 rows. All rows are live, and
+// the vocabulary's last tile is ragged. Fails if later blocks keep their logits over the first one's,
+// or over the rows' results, which lie behind them.
 TEST_P(GpuForwardBackward, OfSeveralBlocksOfRowsHasTheBitsOfForwardAndBackward) {
-  const TestValues values = Ragged(DType::kBf16, 6400, 200000, 4);
+  const TestValues values = TestValues::Random(DType::kBf16, 6400, 200000, 45, 4);
   const TestOutputs apart = Apart(values, {}, On());
   PlacedProblem placed(values);
   DeviceProblem device(placed.problem(), placed.results());
   Execution execution = On();
   execution.kept_logits_bytes = size_t{1} << 30;
-  OneCall call(device, device.problem(), execution, 0xff);
-  const Status status = call.Run({});
+  Copying copying(values);
+  OneCall call(device, WithoutGradients(device.problem()), execution, 0xff);
+  const Status status = call.Run(copying.Upstream());
   ASSERT_TRUE(status.ok()) << status.message;
   Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   EXPECT_THAT(device.Fetch(), IsEmpty());
-  EXPECT_TRUE(placed.Outputs() == apart);
+  const TestOutputs one = placed.Outputs();
+  EXPECT_TRUE(one == apart);
+  EXPECT_EQ(Bits(copying.logprob), one.logprob);
+  EXPECT_EQ(Bits(copying.lse), one.lse);
 }
 
 // Fails if the call allocates, waits or reads back, or if it remembers values of its first call.

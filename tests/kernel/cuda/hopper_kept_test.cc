@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The next chunk's d_logits, made by the idle warps of the gradients' products
-// (kernel/cuda/hopper/kept_warp.cuh). Logits are integers, so that every d_logit is a power of two
-// times a number of the row, and is known without the kernel's arithmetic.
+// (kernel/cuda/hopper/kept_warp.cuh). Logits, and exponents and their tiles' offsets, are integers, so
+// that every d_logit is a power of two times a number of the row, and is known without the kernel's
+// arithmetic.
 
 #include <gtest/gtest.h>
 
@@ -36,18 +37,20 @@ uint16_t Bits(bool half, float x) {
 }
 
 std::string Describe(const KeptCase& c) {
-  return std::string(c.half ? "fp16" : "bf16") + " hidden " + std::to_string(c.hidden) + " weight " +
-         std::to_string(c.weight) + " rows " + std::to_string(c.rows) + " live " +
-         std::to_string(c.live) + " columns " + std::to_string(c.columns) + " from " +
-         std::to_string(c.first_column) + " hidden size " + std::to_string(c.hidden_size);
+  return std::string(c.half ? "fp16" : "bf16") + (c.exponents ? " exponents" : "") + " hidden " +
+         std::to_string(c.hidden) + " weight " + std::to_string(c.weight) + " rows " +
+         std::to_string(c.rows) + " live " + std::to_string(c.live) + " columns " +
+         std::to_string(c.columns) + " from " + std::to_string(c.first_column) + " hidden size " +
+         std::to_string(c.hidden_size);
 }
 
 // Draws lists in any order, rows without logits, and labels in the chunk and elsewhere. Elements that
-// must not be read are 5, more than any logit.
+// must not have an effect are 5, more than any logit or offset.
 KeptCase Make(std::mt19937* random, int64_t rows, int64_t live, int64_t columns, int64_t hidden_size) {
   const auto draw = [random](uint32_t n) { return static_cast<int32_t>((*random)() % n); };
   KeptCase c;
-  c.half = draw(2) == 0;
+  c.exponents = draw(2) == 0;
+  c.half = !c.exponents && draw(2) == 0;
   const int32_t which = draw(3);
   c.hidden = which != 1;
   c.weight = which != 2;
@@ -56,10 +59,16 @@ KeptCase Make(std::mt19937* random, int64_t rows, int64_t live, int64_t columns,
   c.columns = columns;
   c.hidden_size = hidden_size;
   c.depth = 192;
-  c.first_column = 384 * draw(3);
-  c.logits_ld = (columns + 31) / 32 * 32 + 32 * draw(2);
+  c.first_column = 384 * draw(3) + (c.exponents ? 64 * draw(3) : 0);
+  c.kept_ld = (columns + 31) / 32 * 32 + 32 * draw(2);
   c.ld = (columns + 7) / 8 * 8 + 8 * draw(3);
-  c.logits.assign(static_cast<size_t>(rows * c.logits_ld), 5.0f);
+  c.kept.assign(static_cast<size_t>(rows * c.kept_ld), 5.0f);
+  // Some tiles before the chunk's are kept too.
+  const int64_t tile = c.first_column / KeptCase::kTileColumns;
+  const int64_t end = (c.first_column + columns - 1) / KeptCase::kTileColumns + 1;
+  c.first_tile = std::max<int64_t>(tile - draw(3), 0);
+  c.offsets_ld = end - c.first_tile + draw(2);
+  c.offsets.assign(static_cast<size_t>(rows * c.offsets_ld), 5.0f);
   c.slot.resize(static_cast<size_t>(rows));
   std::iota(c.slot.begin(), c.slot.end(), 0);
   c.source = c.slot;
@@ -71,7 +80,10 @@ KeptCase Make(std::mt19937* random, int64_t rows, int64_t live, int64_t columns,
       continue;
     }
     for (int64_t j = 0; j < columns; ++j)
-      c.logits[static_cast<size_t>(slot * c.logits_ld + j)] = static_cast<float>(-draw(12));
+      c.kept[static_cast<size_t>(slot * c.kept_ld + j)] = static_cast<float>(-draw(12));
+    for (int64_t j = tile; j < end; ++j)
+      c.offsets[static_cast<size_t>(slot * c.offsets_ld + j - c.first_tile)] =
+          static_cast<float>(-draw(12));
   }
   for (int64_t r = 0; r < live; ++r) {
     const int32_t label = draw(3) == 0 ? -1 : draw(static_cast<uint32_t>(columns + 1500));
@@ -93,7 +105,11 @@ void Expect(const KeptCase& c) {
       if (r < c.live && j < c.columns) {
         const KeptTestRow& row = c.list[static_cast<size_t>(r)];
         const int32_t place = c.slot[static_cast<size_t>(c.source[static_cast<size_t>(r)])];
-        const float z = place < 0 ? 0 : c.logits[static_cast<size_t>(place * c.logits_ld + j)];
+        float z = place < 0 ? 0 : c.kept[static_cast<size_t>(place * c.kept_ld + j)];
+        if (c.exponents && place >= 0) {
+          const int64_t tile = (c.first_column + j) / KeptCase::kTileColumns - c.first_tile;
+          z += c.offsets[static_cast<size_t>(place * c.offsets_ld + tile)];
+        }
         want = row.label >= 0 && row.label == c.first_column + j ? row.label_gradient
                                                                  : row.weight * std::exp2(z);
       }
@@ -110,7 +126,7 @@ void Expect(const KeptCase& c) {
 TEST_F(GpuHopperKept, EveryElementIsMade) {
   std::mt19937 random(11);
   for (const int64_t columns :
-       {1, 7, 8, 9, 255, 256, 257, 511, 512, 767, 768, 769, 1023, 1024, 1031, 3000}) {
+       {1, 7, 8, 9, 255, 256, 257, 511, 512, 767, 768, 769, 1023, 1024, 1031, 1535, 1536, 1545, 3000}) {
     for (const int64_t rows : {1, 63, 65, 200}) {
       for (const int64_t live : {int64_t{0}, rows / 2, rows})
         Expect(Make(&random, rows, live, columns, rows == 65 ? 300 : 64));
@@ -124,7 +140,7 @@ TEST_F(GpuHopperKept, BesideLongProducts) {
   std::mt19937 random(12);
   for (int i = 0; i < 6; ++i) {
     KeptCase c = Make(&random, 3000, 2900 + i, 5000 + 37 * i, i < 3 ? 1152 : 1024);
-    c.half = i % 2 == 1;
+    c.half = !c.exponents && i % 2 == 1;
     c.hidden = i % 3 != 1;
     c.weight = i % 3 != 2;
     c.depth = 1536;

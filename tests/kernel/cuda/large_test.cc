@@ -160,9 +160,10 @@ class Large {
 // most 36 + 128 additions deep. That is below 300 u = 2^-15 in all. ln s and the entropy (times 1 + its
 // own size) have about the same error.
 constexpr double kForward = 0x1p-13;
-// The error of a gradient: each d_logits is rounded to bf16 (2^-8: 8 bits), the sum is truncated in
+// The error of a gradient: exponents are rounded to fp16, at most 2^-7 where they are above -32, which
+// is 2^-7 ln 2 of a weight; each d_logits is rounded to bf16 (2^-8: 8 bits), the sum is truncated in
 // fp32, and the result is rounded to bf16 (2^-8).
-constexpr double kGradient = 0x1.1p-7;
+constexpr double kGradient = 0x1.cp-7;
 
 void CheckForward(const Large& large, int64_t i, const RowReference& want) {
   EXPECT_NEAR(large.Logprob(i), want.logprob, kForward) << "row " << i;

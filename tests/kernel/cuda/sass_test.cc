@@ -162,13 +162,14 @@ class HopperSass : public testing::Test {
 };
 
 // Fails on a kernel that breaks a rule, and if kernels are no longer found. There are forward (with and
-// without kept logits) and d_logits (and in planes) in two tiles each, grad_hidden, grad_weight in
-// three forms, all in two dtypes except the planes, and three with planted defects.
+// without kept logits, and with exponents) and d_logits (in planes, and through fp16) in two tiles
+// each, grad_hidden in two tiles, grad_weight in three forms, all in two dtypes except the planes and
+// exponents, and three with planted defects.
 TEST_F(HopperSass, MainLoopsAreAsTheyWereMeant) {
   Disassemble(PLUMBLINE_HOPPER_OBJECTS);
   if (IsSkipped()) return;
   const std::vector<Function> loops = MainLoops(functions);
-  EXPECT_EQ(loops.size(), 25u);
+  EXPECT_EQ(loops.size(), 31u);
   EXPECT_THAT(FindViolations(loops), testing::IsEmpty());
 }
 
@@ -177,8 +178,8 @@ TEST_F(HopperSass, MainLoopsAreAsTheyWereMeant) {
 TEST_F(HopperSass, TheNextGridIsAllowedOnlyAfterThePrecedingOneIsAwaited) {
   Disassemble(PLUMBLINE_KERNEL_OBJECTS);
   if (IsSkipped()) return;
-  EXPECT_EQ(Having(functions, "PREEXIT"), 22);
-  EXPECT_EQ(Having(functions, "ACQBULK"), 23);
+  EXPECT_EQ(Having(functions, "PREEXIT"), 28);
+  EXPECT_EQ(Having(functions, "ACQBULK"), 29);
   EXPECT_THAT(AllowingTooEarly(functions), testing::IsEmpty());
 }
 

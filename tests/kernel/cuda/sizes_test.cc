@@ -123,6 +123,10 @@ Results ResultsFor(const Problem& problem, bool gradients) {
   return results;
 }
 
+constexpr int64_t kRows = 8192, kHidden = 4096, kVocab = 151936;
+// Forward's places of rows, in the saved state and in backward's copy.
+constexpr size_t kPlaces = 2 * kRows * 4;
+
 size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool gradients = true) {
   const Problem problem = OfSize(n, h, v, dtype);
   const Results results = ResultsFor(problem, gradients);
@@ -137,43 +141,84 @@ size_t SizeOf(int64_t n, int64_t h, int64_t v, DType dtype, size_t limit, bool g
 // chunk of 1536. The longer chunks that they make possible take at most a quarter of the limit, and 1
 // GiB. Fails if the limit is exceeded, or if nothing is kept where something fits.
 TEST(CudaForwardBackwardSizes, KeptLogitsStayWithinTheirLimit) {
-  constexpr int64_t kRows = 8192, kHidden = 4096, kVocab = 151936;
-  // Forward's places of rows, in the saved state and in backward's copy.
-  constexpr size_t kColumn = kRows * 4, kPlaces = 2 * kRows * 4, kLongest = size_t{1} << 30;
-  for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
+  constexpr size_t kLongest = size_t{1} << 30;
+  for (const DType dtype : {DType::kF16, DType::kF32}) {
     const size_t nothing = SizeOf(kRows, kHidden, kVocab, dtype, 0);
-    const size_t step = dtype == DType::kF32 ? 1536 : 64;
+    const size_t step = dtype == DType::kF32 ? 1536 : 64, column = kRows * 4;
     for (const size_t limit : {size_t{1} << 28, size_t{1} << 30, size_t{3} << 30}) {
       const size_t more = SizeOf(kRows, kHidden, kVocab, dtype, limit) - nothing - kPlaces;
       EXPECT_LE(more, limit + std::min(limit / 4, kLongest));
-      EXPECT_GT(more + (step + 32) * kColumn, limit);
+      EXPECT_GT(more + (step + 32) * column, std::min(limit, column * kVocab));
     }
     const size_t of_all = SizeOf(kRows, kHidden, kVocab, dtype, size_t{8} << 30) - nothing;
-    EXPECT_GE(of_all, kPlaces + kColumn * kVocab);
-    EXPECT_LE(of_all, kPlaces + kColumn * kVocab + kLongest);
+    EXPECT_GE(of_all, kPlaces + column * kVocab);
+    EXPECT_LE(of_all, kPlaces + column * kVocab + kLongest);
   }
   EXPECT_LT(SizeOf(kRows, kHidden, kVocab, DType::kBf16, size_t{8} << 30, false), size_t{96} << 20);
 }
 
-size_t SavedBy(int64_t n, int64_t v, size_t limit, bool gradients) {
+// Exponents, which bf16 problems keep, need half of that and an offset for each 128 columns and one
+// more. d_logits lie in their place, 3072 columns ahead; where all columns are kept, none need memory
+// of their own. Fails as the test above, or if d_logits of kept columns take more.
+TEST(CudaForwardBackwardSizes, KeptExponentsStayWithinTheirLimit) {
+  constexpr size_t kColumn = kRows * 2, kAhead = 3072 * kColumn;
+  const auto offsets = [](size_t columns) { return kRows * 4 * ((columns + 127) / 128 + 1); };
+  const size_t nothing = SizeOf(kRows, kHidden, kVocab, DType::kBf16, 0);
+  for (const size_t limit : {size_t{1} << 28, size_t{1} << 30}) {
+    const size_t more = SizeOf(kRows, kHidden, kVocab, DType::kBf16, limit) - nothing - kPlaces;
+    EXPECT_LE(more, limit + offsets(limit / kColumn) + kAhead);
+    EXPECT_GT(more + 65 * kColumn, limit);
+  }
+  // Beside these: hidden packed, 64 MiB, a stretch of packed weight, 39 MiB, and the rows' numbers.
+  const size_t all = kColumn * kVocab + offsets(kVocab) + kPlaces;
+  const size_t of_all = SizeOf(kRows, kHidden, kVocab, DType::kBf16, size_t{8} << 30);
+  EXPECT_GE(of_all, all);
+  EXPECT_LE(of_all, all + kAhead + (size_t{105} << 20));
+}
+
+// The project's promise with everything kept. Fails if d_logits of kept columns have memory of their
+// own.
+TEST(CudaForwardBackwardSizes, OfALargeModel) {
+  const Problem problem = OfSize(8192, 4096, 151936, DType::kBf16);
+  Results results = ResultsFor(problem, true);
+  results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {8192, 4096}, {4096, 1}};
+  size_t at_once = 0;
+  ASSERT_TRUE(GetForwardBackwardSize(problem, results, {.device = Device::kCuda}, &at_once).ok());
+  EXPECT_LE(at_once, size_t{2700} << 20);
+  Execution execution = {.device = Device::kCuda, .saved_logits_bytes = ~size_t{0}};
+  Sizes lives, consumed;
+  ASSERT_TRUE(GetSizes(problem, results, execution, &lives).ok());
+  execution.saved_is_consumed = true;
+  ASSERT_TRUE(GetSizes(problem, results, execution, &consumed).ok());
+  EXPECT_LE(consumed.workspace + consumed.saved, size_t{2700} << 20);
+  EXPECT_LE(lives.workspace + lives.saved, size_t{3400} << 20);
+}
+
+size_t SavedBy(int64_t n, int64_t v, size_t limit, bool gradients, KeptForm form = KeptForm::kDefault) {
   const Problem problem = OfSize(n, 64, v, DType::kBf16);
   Sizes sizes;
-  const Status status = GetSizes(problem, ResultsFor(problem, gradients),
-                                 {.device = Device::kCuda, .saved_logits_bytes = limit}, &sizes);
+  const Status status =
+      GetSizes(problem, ResultsFor(problem, gradients),
+               {.device = Device::kCuda, .saved_logits_bytes = limit, .kept_form = form}, &sizes);
   EXPECT_TRUE(status.ok()) << status.message;
   return sizes.saved;
 }
 
 // Saved state takes a header of 64 bytes and 16 bytes a row; with logits 4 more, and 4 a logit, and the
-// header a region of 256. Fails if a caller who gives no
-// memory for logits, or one who wants no gradient, is asked for some.
+// header a region of 256; an exponent takes 2, and each offset 4. Fails if a caller who gives no memory
+// for logits, or one who wants no gradient, is asked for some.
 TEST(CudaForwardBackwardSizes, SavedLogitsAreOnlyThoseAskedFor) {
-  constexpr size_t kRows = 8192, kVocab = 151936;
-  for (const size_t limit : {size_t{0}, size_t{kRows * 64 * 4 - 1}}) {
-    EXPECT_EQ(SavedBy(kRows, kVocab, limit, true), 64 + kRows * 16);
+  for (const KeptForm form : {KeptForm::kDefault, KeptForm::kLogits}) {
+    const bool logits = form == KeptForm::kLogits;
+    const size_t block = kRows * 64 * (logits ? 4 : 2);
+    for (const size_t limit : {size_t{0}, block - 1}) {
+      EXPECT_EQ(SavedBy(kRows, kVocab, limit, true, form), 64 + kRows * 16);
+    }
+    EXPECT_EQ(SavedBy(kRows, kVocab, block, true, form),
+              256 + kRows * 20 + block + (logits ? 0 : kRows * 4 * 2));
+    EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, true, form),
+              256 + kRows * 20 + block / 64 * kVocab + (logits ? 0 : kRows * 4 * (kVocab / 128 + 1)));
   }
-  EXPECT_EQ(SavedBy(kRows, kVocab, kRows * 64 * 4, true), 256 + kRows * (20 + 64 * 4));
-  EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, true), 256 + kRows * (20 + kVocab * 4));
   EXPECT_EQ(SavedBy(kRows, kVocab, ~size_t{0}, false), 0u);
   EXPECT_EQ(SavedBy(0, kVocab, ~size_t{0}, true), 0u);
 }

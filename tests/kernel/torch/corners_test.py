@@ -20,7 +20,7 @@ from plumbline.torch import (
     supported,
 )
 from plumbline.torch._passes import saved_bytes
-from plumbline.torch.memory import columns_kept, made_in_forward
+from plumbline.torch.memory import columns_kept, kept_form, made_in_forward
 from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -276,7 +276,8 @@ class DeviceMemory(unittest.TestCase):
 
         vector, absent = (0, 2, 1, rows, 1, 1, 1), _library.ABSENT
         labels = (0, 4, 1, rows, 1, 1, 1)
-        call = _library.Call(torch.device("cpu"), 4 * rows * (-(-columns // 32) * 32), -100, 0, (
+        size, group = kept_form(dtype)
+        call = _library.Call(torch.device("cpu"), size * rows * (-(-columns // group) * group), -100, 0, (
             *matrix(rows), *matrix(vocabulary), *labels, *absent, *vector, *vector, *vector, *absent, *vector, *vector,
             *matrix(rows), *matrix(vocabulary), *absent,
         ))  # fmt: skip
@@ -292,7 +293,7 @@ class DeviceMemory(unittest.TestCase):
         device = torch.device("cuda")
         for rows in (1, 128, 3000, 8192, 32768, 65536, 126721, 131072, 200000):
             for hidden_size, vocabulary in ((4096, 151936), (1408, 151936), (1024, 50257), (2048, 128256), (64, 1000)):
-                for dtype in (torch.bfloat16, torch.float32):
+                for dtype in (torch.bfloat16, torch.float16, torch.float32):
                     least = self.sizes(rows, hidden_size, vocabulary, dtype, 0)
                     for memory in (0, 1 << 30, 3_060_000_000, 4 << 30, 16 << 30):
                         columns = columns_kept(rows, hidden_size, vocabulary, dtype, memory)
@@ -300,11 +301,13 @@ class DeviceMemory(unittest.TestCase):
                         shape = f"{rows}x{hidden_size}x{vocabulary} {dtype} {memory} {columns}"
                         self.assertLessEqual(workspace + state, max(memory, sum(least[0])), shape)
                         self.assertLessEqual(at_once, max(memory, least[1]), shape)
-                        self.assertLessEqual(state, saved_bytes(device, rows, vocabulary, columns), shape)
-                        kept = 4 * rows * (-(-columns // 32) * 32)
+                        self.assertLessEqual(state, saved_bytes(device, rows, vocabulary, columns, dtype), shape)
+                        size, group = kept_form(dtype)
+                        kept = size * rows * (-(-columns // group) * group)
                         self.assertGreaterEqual(state, kept, shape)
         self.assertEqual(columns_kept(128, 4096, 1000, torch.bfloat16, 4 << 30), 1000)
-        self.assertGreater(columns_kept(8192, 4096, 151936, torch.bfloat16, 4 << 30) * 8192 * 4, 19 << 27)
+        self.assertEqual(columns_kept(8192, 4096, 151936, torch.bfloat16, 4 << 30), 151936)
+        self.assertGreater(columns_kept(8192, 4096, 151936, torch.float16, 4 << 30) * 8192 * 4, 19 << 27)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Device(unittest.TestCase):
         for dtype in (torch.bfloat16, torch.float32):
             hidden, weight, labels, g = on_device(dtype, 1000, 256, 40000)
             expected = differentiated(hidden, weight, labels, g, memory=0)
-            for memory in ("300MiB", "330MiB", "400MiB", "8GiB"):
+            for memory in ("300MiB", "470MiB", "500MiB", "8GiB"):
                 found = differentiated(hidden, weight, labels, g, memory=memory)
                 self.assertTrue(all(map(bits_are_equal, found, expected)), f"{dtype} {memory}")
 
@@ -66,7 +66,7 @@ class Device(unittest.TestCase):
                 return [loss.detach(), *(each.grad for each in inputs)]
 
             expected = step("backward", 0)
-            for gradients, memory in (("forward", 0), ("forward", "330MiB"), ("auto", "8GiB"), ("auto", 0)):
+            for gradients, memory in (("forward", 0), ("forward", "500MiB"), ("auto", "8GiB"), ("auto", 0)):
                 found = step(gradients, memory)
                 self.assertTrue(all(map(bits_are_equal, found, expected)), f"{dtype} {gradients} {memory}")
             torch.cuda.set_sync_debug_mode("error")
@@ -109,7 +109,7 @@ class Device(unittest.TestCase):
             self.assertTrue(bits_are_equal(logprob, expected[0][:rows]) and bits_are_equal(entropy, expected[1][:rows]))
 
     # Fails if a fake implementation says another size on a device, or bytes of the state are left unwritten. With kept
-    # logits no row is ignored and the vocabulary is a multiple of 32: what pads them, and rows that are not kept, are not
+    # logits no row is ignored and the vocabulary is a multiple of 64: what pads them, and rows that are not kept, are not
     # written. Columns that are not kept are a multiple of 1536, as columns_kept makes them; of others fewer are kept.
     def test_opcheck(self):
         for dtype in (torch.bfloat16, torch.float32):

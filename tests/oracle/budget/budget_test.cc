@@ -301,6 +301,21 @@ TEST(Arithmetic, ColumnsOfAStretch) {
   EXPECT_EQ(c.StretchOf(INT64_MAX), INT64_MAX);
 }
 
+// Fails if kept exponents cost nothing, or cost problems that do not keep them.
+TEST(Arithmetic, KeptExponents) {
+  Contract c;
+  c.probability = Probability::kRatio;
+  const Shape shape = {1, 5, 1};
+  EXPECT_EQ(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0);
+  c.kept_argument = 0x1p-11;
+  EXPECT_NEAR(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0x1p-11, 0x1p-20);
+  EXPECT_GE(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0x1p-11 + 0x1p-24);
+  for (const kernel::DType dtype : {kernel::DType::kF16, kernel::DType::kF32}) {
+    EXPECT_EQ(TargetArithmetic(c, dtype, shape).kept_argument, 0);
+    EXPECT_EQ(TargetArithmetic(c, dtype, shape).kept_underflow, 0);
+  }
+}
+
 // Fails if the bound includes roundings of 1/T where there are none, or omits them where there are
 // some.
 TEST(Arithmetic, ATemperatureThatIsAPowerOfTwo) {

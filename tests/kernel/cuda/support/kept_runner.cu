@@ -14,6 +14,12 @@ namespace {
 
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
+std::vector<uint16_t> InFp16(const std::vector<float>& floats) {
+  std::vector<uint16_t> bits;
+  for (const float x : floats) bits.push_back(__half_as_ushort(__float2half_rn(x)));
+  return bits;
+}
+
 // A case in device memory, and where its products store.
 template <class Element>
 class KeptRun {
@@ -36,8 +42,11 @@ class KeptRun {
                       .label = row.label});
     }
     both_.live_rows = memory_.Copy(std::vector<int32_t>{int32_t(c.live)});
-    both_.kept = {.logits = memory_.Copy(c.logits),
-                  .logits_ld = c.logits_ld,
+    both_.kept = {.logits = c.exponents ? nullptr : memory_.Copy(c.kept),
+                  .exponents = c.exponents ? memory_.Copy(InFp16(c.kept)) : nullptr,
+                  .kept_ld = c.kept_ld,
+                  .offsets = {memory_.Copy(c.offsets), c.offsets_ld, c.first_tile},
+                  .tile_columns = KeptCase::kTileColumns,
                   .slot = memory_.Copy(c.slot),
                   .source = memory_.Copy(c.source),
                   .live = both_.live_rows,

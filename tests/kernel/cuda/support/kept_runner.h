@@ -11,7 +11,7 @@
 
 namespace plumbline::kernel::cuda {
 
-// Numbers of a row: dz = weight 2^z, and label_gradient at the label.
+// Numbers of a row: dz = weight 2^z, z with the offset of its tile, and label_gradient at the label.
 struct KeptTestRow {
   float weight, label_gradient;
   int32_t label;  // column of the vocabulary, -1: none
@@ -23,10 +23,14 @@ struct KeptCase {
   int64_t rows = 1, hidden_size = 1, depth = 64;  // sizes of the products; `depth` columns
   int64_t live = 1;                               // rows on the list
   int64_t columns = 1, first_column = 0;          // the other chunk
-  int64_t logits_ld = 4, ld = 8;                  // multiples of 4 and 8
-  std::vector<float> logits;                      // [forward's place][logits_ld]
-  std::vector<int32_t> slot, source;              // as KeptChunk has them
-  std::vector<KeptTestRow> list;                  // [live]
+  int64_t kept_ld = 4, ld = 8;                    // multiples of 4, of 8 for exponents; and of 8
+  std::vector<float> kept;                        // [forward's place][kept_ld], logits or exponents
+  bool exponents = false;                         // bf16: given to the kernel in fp16
+  static constexpr int kTileColumns = 192;        // of exponents
+  int64_t first_tile = 0, offsets_ld = 1;
+  std::vector<float> offsets;         // [forward's place][offsets_ld], from first_tile on
+  std::vector<int32_t> slot, source;  // as KeptChunk has them
+  std::vector<KeptTestRow> list;      // [live]
 };
 
 struct KeptOutcome {

@@ -9,40 +9,45 @@
 
 namespace plumbline::kernel::cuda {
 
-// Stores the sums as they are, or adds them to those that C holds.
-template <bool loads>
-struct StoreSums {
-  static constexpr bool kLoads = loads;
+// C: [live_rows, columns] at c, rows ld elements apart.
+struct SumsOfC {
   float* c;
   int64_t ld, columns;
 
-  template <int BN>
-  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+  // Calls visit(i, address) for each of a thread's BN/2 sums whose element is in C. The warp's tile
+  // begins at `row` and `column`; which element sum i is follows PTX's layout of a wgmma accumulator.
+  template <int BN, class Visit>
+  __device__ void Each(int64_t row, int64_t column, int64_t live_rows, Visit visit) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i) {
       const int64_t r = row + lane / 4 + i / 2 % 2 * 8, v = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      d[i] = r < live_rows && v < columns ? c[r * ld + v] : 0;
+      if (r < live_rows && v < columns) visit(i, &c[r * ld + v]);
     }
+  }
+};
+
+// Stores the sums as they are, or adds them to those that C holds.
+template <bool loads>
+struct StoreSums : SumsOfC {
+  static constexpr bool kLoads = loads;
+
+  template <int BN>
+  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
+    for (float& x : d) x = 0;
+    Each<BN>(row, column, live_rows, [&](int i, const float* from) { d[i] = *from; });
   }
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch) const {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < BN / 2; ++i) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, v = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      if (r < live_rows && v < columns) c[r * ld + v] = d[i];
-    }
+    Each<BN>(row, column, live_rows, [&](int i, float* to) { *to = d[i]; });
   }
 };
 
 // Adds the sums of each stretch to C. They are integers, so no order changes a bit. In turn a sum is
 // lost where that of the stretch before has not been stored.
-struct AddSums {
+struct AddSums : SumsOfC {
   static constexpr bool kLoads = true;
-  float* c;
-  int64_t ld, columns;
   bool in_turn;
 
   __device__ AddSums Of(int) const { return *this; }
@@ -53,18 +58,13 @@ struct AddSums {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch) const {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < BN / 2; ++i) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, v = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      if (r >= live_rows || v >= columns) continue;
-      float* const to = &c[r * ld + v];
+    Each<BN>(row, column, live_rows, [&](int i, float* to) {
       if (in_turn) {
         *to += d[i];
       } else {
         atomicAdd(to, d[i]);
       }
-    }
+    });
   }
 };
 

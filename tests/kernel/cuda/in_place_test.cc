@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// d_logits in the place of kept exponents, where backward may write over them: within one call, and on
+// a saved state that is consumed. The bits are compared with those of calls that keep nothing.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernel/cuda/layout/workspace.h"
+#include "kernel/linear_cross_entropy.h"
+#include "tests/kernel/cuda/support/device_problem.h"
+#include "tests/kernel/cuda/support/kept_calls.h"
+#include "tests/kernel/cuda/support/on_each_path.h"
+#include "tests/kernel/test_problem.h"
+
+namespace plumbline::kernel::device {
+namespace {
+
+using GpuInPlace = KeepingOnEachPath;
+using ::testing::IsEmpty;
+
+// d_logits lie in the place of exponents, of several chunks, with a weight that is read as it lies and
+// one that is packed. Rows of backward's list have another place than forward's. 200 rows have tiles of
+// 128 rows of grad_hidden, beside whose end the last chunk of grad_weight runs. Fails if d_logits are
+// written over exponents that are still to be read.
+TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
+  struct Shape {
+    int64_t n, h;
+    TestLayout layout;
+  };
+  for (const auto& [n, h, layout] :
+       {Shape{3072, 200, {}}, Shape{3072, 200, {.hidden_major = true}}, Shape{200, 600, {}}}) {
+    const TestValues values = Ragged(DType::kBf16, n, 60000, 10, h);
+    const TestOutputs apart = Apart(values, layout, On());
+    for (const size_t limit : {AllBytes(values, KeptForm::kDefault) / 20 * 13, ~size_t{0}}) {
+      SCOPED_TRACE(testing::Message() << n << " rows, limit " << limit << " " << layout.hidden_major);
+      PlacedProblem placed(values, layout);
+      const std::optional<cuda::Layout> made =
+          cuda::MakeLayout(placed.problem(), placed.results(), {.bytes = limit, .consumed = true});
+      ASSERT_TRUE(made.has_value());
+      ASSERT_GT(made->backward.ahead, 0);
+      ASSERT_GT(made->v - made->first_kept, 4 * made->backward.kept.most);
+      DeviceProblem device(placed.problem(), placed.results());
+      Execution execution = On();
+      execution.kept_logits_bytes = execution.saved_logits_bytes = limit;
+      execution.saved_is_consumed = true;
+      OneCall call(device, device.problem(), execution, 0xff);
+      ASSERT_TRUE(call.Run({}).ok());
+      Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      EXPECT_THAT(device.Fetch(), IsEmpty());
+      EXPECT_TRUE(call.workspace->GuardsIntact());
+      EXPECT_TRUE(placed.Outputs() == apart);
+      EXPECT_TRUE(Apart(values, layout, execution) == apart);
+    }
+  }
+}
+
+// Every row is live, and their number and the vocabulary's last tile leave no room. Fails if the tile's
+// columns past the vocabulary are stored as if they were kept.
+TEST_P(GpuInPlace, StoresNoColumnPastTheLast) {
+  for (const int64_t v : {64, 256, 4160}) {
+    const TestValues values = TestValues::Random(DType::kBf16, 256, v, 45, 12);
+    Execution execution = On();
+    execution.saved_logits_bytes = ~size_t{0};
+    execution.saved_is_consumed = true;
+    PlacedProblem placed(values);
+    DeviceProblem device(placed.problem(), placed.results());
+    DeviceCall apart(device, execution);
+    ASSERT_TRUE(apart.Run().ok());
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    EXPECT_TRUE(apart.GuardsIntact()) << v;
+    const TestOutputs found = placed.Outputs();
+    EXPECT_TRUE(found == AtOnce(values, execution)) << v;
+    EXPECT_TRUE(found == Apart(values, {}, On())) << v;
+  }
+}
+
+// Fails if the gradients of a state that is consumed are others, if it needs other memory than it asks
+// for, or if a second backward pass takes d_logits for exponents.
+TEST_P(GpuInPlace, AConsumedStateServesOnce) {
+  for (const auto& [dtype, form] : kKinds) {
+    for (const int64_t v : {37, 1003, 4100}) {
+      const TestValues values = Ragged(dtype, 77, v, 11);
+      const TestOutputs without = Apart(values, {}, In(form));
+      for (const size_t limit : Limits(values, form)) {
+        SCOPED_TRACE(testing::Message()
+                     << Name(dtype) << static_cast<int>(form) << " v " << v << " limit " << limit);
+        Execution execution = In(form);
+        execution.saved_logits_bytes = limit;
+        execution.saved_is_consumed = true;
+        PlacedProblem placed(values);
+        DeviceProblem device(placed.problem(), placed.results());
+        DeviceCall call(device, execution);
+        ASSERT_TRUE(call.Run().ok());
+        EXPECT_THAT(device.Fetch(), IsEmpty());
+        EXPECT_TRUE(call.GuardsIntact());
+        EXPECT_TRUE(placed.Outputs() == without);
+        device.PoisonOutputs(0);
+        ASSERT_TRUE(call.Backward().ok());
+        Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+        EXPECT_THAT(device.Fetch(), IsEmpty());
+        const TestOutputs again = placed.Outputs();
+        for (const std::vector<uint32_t>& gradient : {again.grad_hidden, again.grad_weight}) {
+          EXPECT_TRUE(std::ranges::all_of(
+              gradient, [](uint32_t x) { return std::isnan(TestOutputs::Float(x)); }));
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, GpuInPlace, EachPath(), PathName);
+
+}  // namespace
+}  // namespace plumbline::kernel::device
