@@ -80,7 +80,7 @@ class CostModel {
       const double product = costs_.tile_cycles_per_depth_block *
                              static_cast<double>(CeilDiv(tiles, costs_.clusters) * CeilDiv(n_, 64));
       return (chunks.two ? std::max(product, 2 * IdleWarps(tiles, c)) : product + alone(c)) +
-             costs_.launch_cycles_per_chunk / (chunks.two ? 2 : 1);
+             costs_.launch_cycles_in_place * (chunks.two ? 1 : 2);
     };
     const int64_t whole = v / chunks.most, rest = v % chunks.most;
     return (chunks.two ? alone(std::min(chunks.most, v)) : 0) +

@@ -15,6 +15,7 @@ struct DeviceCosts {
   int clusters;                        // of two blocks, a tile each, that run at the same time
   double tile_cycles_per_depth_block;  // 64 of the depth
   double launch_cycles_per_chunk;
+  double launch_cycles_in_place;  // of a launch where chunks are in place, its first and last tile included
   // d_logits from kept logits: on the warps that the gradients' products leave idle, of all
   // multiprocessors; and in a launch of their own, which is bound by memory.
   double idle_warps_cycles_per_element;
@@ -24,10 +25,12 @@ struct DeviceCosts {
 };
 
 // An H200 of 132 multiprocessors. Its idle warps took 6 ms for 8192 x 151936, measured; its memory
-// moves the 6 bytes of an element at 4.2 TB/s.
+// moves the 6 bytes of an element at 4.2 TB/s. A launch in place took 14 us on an H100 (bench/NOTES.md,
+// 37).
 inline constexpr DeviceCosts kH200Costs = {.clusters = 66,
                                            .tile_cycles_per_depth_block = 768,
                                            .launch_cycles_per_chunk = 12000,
+                                           .launch_cycles_in_place = 24000,
                                            .idle_warps_cycles_per_element = 0.0065,
                                            .memory_cycles_per_element = 0.0019,
                                            .memory_bytes_per_cycle = 2000};
