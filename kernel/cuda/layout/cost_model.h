@@ -15,7 +15,8 @@ struct DeviceCosts {
   int clusters;                        // of two blocks, a tile each, that run at the same time
   double tile_cycles_per_depth_block;  // 64 of the depth
   double launch_cycles_per_chunk;
-  double launch_cycles_in_place;  // of a launch where chunks are in place, its first and last tile included
+  double launch_cycles_in_place;  // of a launch where chunks are in place, its first and last tile
+                                  // included
   // d_logits from kept logits: on the warps that the gradients' products leave idle, of all
   // multiprocessors; and in a launch of their own, which is bound by memory.
   double idle_warps_cycles_per_element;
