@@ -121,8 +121,8 @@ class Status(Tree):
             self.assertNotIn(" was ", line)
         self.assertTrue(bench.endswith("; to be carried over or made again"), bench)
 
-    # Fails if what has not passed looks like what has, or ctest's strict call passes or skips it: also where it is
-    # stale as well.
+    # Fails if what has not passed looks like what has, or ctest's strict call passes or skips it: what failed also where
+    # it is stale as well, what was not run only where it is of this tree.
     def test_what_has_not_passed_stands_out_and_fails(self):
         found = passed()
         found["small"]["outcome"] = "failed"
@@ -135,6 +135,10 @@ class Status(Tree):
         self.assertEqual(self.strict(), 1)
         self.write("kernel/a.cc", "changed")
         self.assertTrue(self.status().startswith("STALE, INCOMPLETE small"), self.status())
+        self.assertEqual(self.strict(), 77)
+        found["small"]["outcome"] = "failed"
+        self.store(self.keys() | {"kernel": "v2-0"}, verdict="failed", stages=found)
+        self.assertTrue(self.status().startswith("STALE, FAILED small"), self.status())
         self.assertEqual(self.strict(), 1)
 
     # Fails if a stage or step that has no result, or a stage that has not passed, hides behind "passed": scripts are in

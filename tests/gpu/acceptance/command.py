@@ -18,7 +18,7 @@ Exit status: 0 every stage passed, 1 one failed, 2 usage, 3 a stage could not be
 4 no GPU, 5 stages are left (interrupted, out of time, or "unavailable": something that they need is not there).
 --status: a line of each stored result: STALE, or current ("carried": its machine code is this tree's) and, where it
 has not passed, FAILED or INCOMPLETE; how many planted defects were missed. Exit status 0; --strict: 1 where one has
-failed or cannot be read, 77 where one is stale.
+failed, cannot be read, or is of this tree and incomplete, 77 where one is stale.
 """
 
 import argparse

@@ -101,7 +101,9 @@ def status_line(name: str, result: Any, now: dict[str, str]) -> Line | None:
     notes = [*stale, *([f"{len(missed)} missed"] if missed else []), *([f"not recorded: {', '.join(missing)}"] if missing else [])]
     text = (", ".join(["STALE" if is_stale else "current", *words]) + f" {name} ({where})"
             + (": " + ", ".join(notes) if notes else ""))
-    return Line(FAILED if about.words else STALE if is_stale else CURRENT, text)
+    # What was not run of another tree is stale, as what passed there is; what failed there still counts.
+    failed = any(word.startswith("FAILED") for word in about.words) or (about.words and not is_stale)
+    return Line(FAILED if failed else STALE if is_stale else CURRENT, text)
 
 
 def status_lines(root: Path) -> list[Line]:
@@ -129,6 +131,6 @@ def status_lines(root: Path) -> list[Line]:
 
 
 def exit_status(lines: list[Line], strict: bool) -> int:
-    """Always 0 unless strict; then 1 for what failed or cannot be read, SKIPPED for what is stale."""
+    """Always 0 unless strict; then 1 for what failed, cannot be read or is incomplete, SKIPPED for what is stale."""
     worst = max((line.standing for line in lines), default=CURRENT)
     return {CURRENT: 0, STALE: SKIPPED, FAILED: 1}[worst] if strict else 0
