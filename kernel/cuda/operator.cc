@@ -42,7 +42,7 @@ Status CheckAndPlan(const Problem& problem, const Results& results, const Checks
   return Status::Ok();
 }
 
-// Return what a state keeps, and what the two passes in one call do.
+// Return what Forward keeps in the saved state, and what ForwardBackward keeps in the workspace.
 Keeping SavedOf(const Execution& execution) {
   return {execution.saved_logits_bytes, execution.kept_form, execution.saved_is_consumed};
 }

@@ -121,10 +121,10 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
   const bool in_place = consumed && layout.exponents && columns > 0;
-  // Whether some d_logits are not in place.
-  const bool apart = !in_place || layout.first_kept > 0;
-  // A packed weight is then multiplied by a stretch at a time, and has the memory for itself.
-  if (!apart) b.packed_chunk = std::min(b.packed_chunk, layout.stretch);
+  const bool some_elsewhere = !in_place || layout.first_kept > 0;  // d_logits that are not in place
+  // Where all are in place, a packed weight is multiplied by a stretch at a time, and has the memory
+  // for itself.
+  if (!some_elsewhere) b.packed_chunk = std::min(b.packed_chunk, layout.stretch);
   b.kept = {b.direct_chunk, false};
   if (in_place) {
     b.kept = InPlaceChunks(kH200Costs, layout);
@@ -145,18 +145,16 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
   b.rows = direct.Take(layout.n, kRowGradientBytes);
   const auto ends_within = [&](int64_t c) { return c < std::min(layout.stretch, layout.v); };
   const bool of_packed = ends_within(b.packed_chunk);
-  b.direct_sums = (apart && ends_within(b.direct_chunk)) ||
-                  (columns > 0 && !in_place && ends_within(b.kept.most)) ||
+  b.direct_sums = (some_elsewhere && ends_within(b.direct_chunk)) ||
+                  (!in_place && ends_within(b.kept.most)) ||
                   (columns > 0 && layout.first_kept % layout.stretch != 0);
   b.has_sums = of_packed || b.direct_sums;
   if (sums) b.totals = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && b.direct_sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && layout.n > 0 && layout.planes == 1) {
     const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);
-    const int64_t longest = std::max({b.direct_chunk, b.packed_chunk,
-                                      in_place      ? columns
-                                      : columns > 0 ? b.kept.most
-                                                    : 0});
+    const int64_t longest =
+        std::max({b.direct_chunk, b.packed_chunk, in_place ? columns : b.kept.most});
     b.at_once = StretchesAtOnce(kH200Costs, layout.n, layout.h, std::min(longest, layout.v),
                                 layout.stretch, kStretchesBytes / std::max<int64_t>(bytes, 1));
     if (b.at_once > 1) b.apart = direct.Take(HeldProduct(b.at_once * layout.n, layout.packed_ld), 4);
@@ -166,15 +164,18 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
     return allocator.Take(HeldProduct(HeldProduct(b.padded_rows, chunk_columns), layout.planes), 2);
   };
   RegionAllocator packed = direct;
-  b.d_logits = take_d_logits(packed, apart ? b.packed_chunk : 0);
+  b.d_logits = take_d_logits(packed, some_elsewhere ? b.packed_chunk : 0);
   b.packed_weight = packed.Take(HeldProduct(b.packed_chunk, row_bytes), 1);
   if (sums && of_packed && !b.direct_sums)
     b.sums = packed.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   // These two layouts begin at b.d_logits too.
   RegionAllocator kept = direct;
-  take_d_logits(direct, apart ? b.direct_chunk : 0);
-  if (!in_place) take_d_logits(kept, b.kept.most);
-  b.other_kept = b.kept.two && !in_place ? take_d_logits(kept, b.kept.most) : b.d_logits;
+  take_d_logits(direct, some_elsewhere ? b.direct_chunk : 0);
+  b.other_kept = b.d_logits;
+  if (!in_place) {
+    take_d_logits(kept, b.kept.most);
+    if (b.kept.two) b.other_kept = take_d_logits(kept, b.kept.most);
+  }
   b.bytes = std::max({direct.bytes(), packed.bytes(), kept.bytes()});
   return b;
 }
@@ -206,9 +207,9 @@ void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
 // Everything that a layout depends on.
 struct LayoutKey {
   int64_t n, h, v;
-  bool planes, sums, has_backward;
+  DType dtype;
+  bool sums, has_backward;
   Keeping keeping;
-  bool bf16;
   int clusters;
 
   bool operator==(const LayoutKey&) const = default;
@@ -219,9 +220,9 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
   layout.n = key.n;
   layout.h = key.h;
   layout.v = key.v;
-  layout.planes = key.planes ? kPlanes : 1;
-  layout.passes = key.planes ? kPlanePasses : 1;
-  layout.exponents = key.bf16 && key.keeping.form == KeptForm::kDefault;
+  layout.planes = key.dtype == DType::kF32 ? kPlanes : 1;
+  layout.passes = key.dtype == DType::kF32 ? kPlanePasses : 1;
+  layout.exponents = key.dtype == DType::kBf16 && key.keeping.form == KeptForm::kDefault;
   layout.first_kept = layout.v;
   layout.stretch = StretchOf(layout.v);
   layout.has_backward = key.has_backward;
@@ -260,11 +261,10 @@ std::optional<Layout> MakeLayout(const Problem& problem, const Results& results,
   const LayoutKey key = {.n = problem.rows(),
                          .h = problem.hidden_size(),
                          .v = problem.vocab(),
-                         .planes = problem.hidden.dtype == DType::kF32,
+                         .dtype = problem.hidden.dtype,
                          .sums = results.grad_hidden.has_value(),
                          .has_backward = results.grad_hidden || results.grad_weight,
                          .keeping = keeping,
-                         .bf16 = problem.hidden.dtype == DType::kBf16,
                          .clusters = clusters};
   for (const Remembered& one : last) {
     if (one.layout && one.key == key) return one.layout;

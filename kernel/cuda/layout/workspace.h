@@ -26,6 +26,7 @@
 #include <optional>
 
 #include "kernel/cuda/layout/cost_model.h"
+#include "kernel/cuda/support/regions.h"
 #include "kernel/linear_cross_entropy.h"
 #include "kernel/problem.h"
 
@@ -61,7 +62,7 @@ constexpr int64_t EndOfChunk(int64_t first, int64_t columns, int64_t stretch) {
 }
 
 // Returns the rows that d_logits in place have: as many as grad_weight's depth is computed in.
-constexpr int64_t InPlaceRows(int64_t n) { return (n + 63) / 64 * 64; }
+constexpr int64_t InPlaceRows(int64_t n) { return RoundUp(n, 64); }
 
 struct BackwardLayout {
   // Columns of d_logits, a multiple of every tile's width: direct_chunk where products read weight as

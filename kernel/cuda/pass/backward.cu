@@ -45,7 +45,7 @@ Status RunInPlace(const Call& call, const BackwardMemory& memory, const HiddenOp
   for (bool made = false; status.ok(); made = beside) {
     const int64_t end = std::min(first + layout.kept.most, v);
     Chunk<Element> chunk = chunk_at(first, end - first);
-    if (!made) status = chunk.MakeDLogits();
+    if (!made) status = chunk.RunDLogits();
     if (end == v) break;
     const Chunk<Element> next = chunk_at(end, std::min(layout.kept.most, v - end));
     if (status.ok() && weight) status = chunk.RunWeight(beside ? &next : nullptr);

@@ -50,8 +50,8 @@ inline Stored StoredAs(DType dtype) {
   return dtype == DType::kBf16 ? Stored::kBf16 : dtype == DType::kF16 ? Stored::kF16 : Stored::kF32;
 }
 
-// Returns the most columns of a chunk that begins at column `first`, which is also the row stride of
-// its d_logits.
+// Returns the most columns of a chunk that begins at column `first`. Unless its d_logits are in place,
+// it is also their row stride.
 inline int64_t ChunkColumns(const Call& call, int64_t first) {
   const BackwardLayout& layout = call.layout.backward;
   if (!IsPacked(call.problem.weight)) return layout.packed_chunk;
@@ -84,17 +84,16 @@ class Chunk {
     next_ = next;
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
     // It may run beside the last product of grad_hidden, so sums of stretches are added behind it.
-    if (status.ok() && call_.results.grad_weight) status = GradWeight();
+    if (status.ok() && call_.results.grad_weight) status = GradWeight(Segments());
     if (status.ok()) status = AddPending();
     return status;
   }
 
   // These compute less than Run. They are for d_logits in place.
-  Status MakeDLogits() { return DLogits(); }
+  Status RunDLogits() { return DLogits(); }
   Status RunWeight(const Chunk* next) {
     next_ = next;
-    weight_alone_ = true;
-    return GradWeight();
+    return GradWeight(0);
   }
   Status RunHidden() {
     Status status = Weight();
@@ -263,8 +262,9 @@ class Chunk {
                                     memory_.list.census, segment.first < layout_.stretch, call_.stream);
   }
 
-  Status GradWeight() {
-    const int segments = weight_alone_ ? 0 : Segments(), own = std::max(segments, 1);
+  // `segments` is the number of products of grad_hidden that make d_logits of the next chunk, too.
+  Status GradWeight(int segments) {
+    const int own = std::max(segments, 1);
     Product product = Gradient(segments, own, segments + own);
     product.b = hidden_.itself;
     product.b_alternative = hidden_.moved;
@@ -296,7 +296,6 @@ class Chunk {
   const HiddenOperand& hidden_;
   int64_t rows_, ld_, first_, columns_;
   void* d_logits_;
-  bool weight_alone_ = false;  // no product of grad_hidden belongs to the chunk
   const Chunk* next_ = nullptr;
   Operand weight_;
   Segment last_ = {};  // of grad_hidden's products

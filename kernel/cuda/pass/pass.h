@@ -26,8 +26,7 @@ struct Call {
   cudaStream_t stream;
   std::byte* workspace;
   SavedState saved;
-  bool consumed =
-      false;  // whether backward makes the state's header another, so that none uses it again
+  bool consumed = false;       // backward makes the saved state invalid
   const Kept* kept = nullptr;  // logits and rows' results that forward keeps; null: none
 };
 

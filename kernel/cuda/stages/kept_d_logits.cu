@@ -17,6 +17,7 @@ constexpr int kStride = kThreads * kKeptColumns;
 constexpr int64_t kMostBlocks = 1 << 20;
 static_assert(kLogitGroup % kKeptColumns == 0 && kExponentGroup % kKeptColumns == 0);
 static_assert(std::ranges::equal(kPartialColumns, std::array{128, 192}));  // KeptRow::Offset
+static_assert(InPlaceRows(1) == kKeptRowBlock);
 
 // A block takes a row at a time.
 template <bool kInPlanes, bool kExponents, class Element>

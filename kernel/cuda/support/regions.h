@@ -11,8 +11,8 @@ namespace plumbline::kernel::cuda {
 
 inline constexpr size_t kMostBytes = size_t{1} << 62;
 
-inline int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
-inline int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+constexpr int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
+constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Returns a * b, or 2^61 where the product would be larger.
 inline int64_t HeldProduct(int64_t a, int64_t b) {
