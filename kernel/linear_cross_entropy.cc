@@ -41,11 +41,6 @@ Status CheckUpstream(const Problem& problem, const UpstreamGradients& upstream) 
   return fault.empty() ? Status::Ok() : Status::Error(Code::kInvalidArgument, fault);
 }
 
-// Returns whether Forward has left a state on the host.
-bool HasState(const Problem& problem, const Results& results) {
-  return problem.rows() > 0 && (results.grad_hidden || results.grad_weight);
-}
-
 }  // namespace
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
@@ -68,7 +63,10 @@ Status Backward(const Problem& problem, const Results& results, const Execution&
       execution,
       [&] {
         const Status status = host::Backward(problem, results, execution.threads, workspace, saved);
-        if (status.ok() && execution.saved_is_consumed && HasState(problem, results))
+        const bool ran = status.ok() || status.code == Code::kInvalidData;
+        Sizes sizes;
+        if (ran && execution.saved_is_consumed &&
+            host::GetSizes(problem, results, execution.threads, &sizes).ok() && sizes.saved > 0)
           *static_cast<SavedHeader*>(const_cast<void*>(saved)) = {.magic = 0};
         return status;
       },

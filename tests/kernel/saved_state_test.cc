@@ -102,18 +102,25 @@ TEST(SavedState, WithAnyOtherHeaderMakesEveryGradientNaN) {
   }
 }
 
-// Fails if the flag is ignored on the host, or if it is taken for granted.
+// Fails if the flag is ignored on the host, also where a row is invalid, or if it is taken for granted.
 TEST(SavedState, ThatIsConsumedServesOnce) {
   const TestValues values = OfRows(12);
   for (const bool consumed : {false, true}) {
-    const Memory saved = Saved(values);
-    PlacedProblem placed(values);
-    const Memory workspace(SizesFor(placed).workspace);
-    const Status status = Backward(placed.problem(), placed.results(), {.saved_is_consumed = consumed},
-                                   workspace.data.get(), saved.data.get());
-    ASSERT_TRUE(status.ok()) << status.message;
-    EXPECT_FALSE(AllNaN(placed.Outputs().grad_weight));
-    EXPECT_EQ(AllNaN(Gradients(values, saved).grad_hidden), consumed);
+    for (const bool invalid : {false, true}) {
+      const Memory saved = Saved(values);
+      TestValues called = values;
+      if (invalid) called.labels[1] = called.v;
+      PlacedProblem placed(called);
+      const Memory workspace(SizesFor(placed).workspace);
+      const Status status =
+          Backward(placed.problem(), placed.results(), {.saved_is_consumed = consumed},
+                   workspace.data.get(), saved.data.get());
+      ASSERT_EQ(status.code, invalid ? Code::kInvalidData : Code::kOk) << status.message;
+      const TestOutputs found = placed.Outputs();
+      EXPECT_FALSE(AllNaN(found.grad_hidden));
+      EXPECT_EQ(AllNaN(found.grad_weight), invalid);
+      EXPECT_EQ(AllNaN(Gradients(values, saved).grad_hidden), consumed) << invalid;
+    }
   }
 }
 
