@@ -65,9 +65,10 @@ void SumGradient(const RowInputs& in, const oracle::GradientTerms& c, double cha
   const double u = a.u, g = std::fabs(in.g), k = std::fabs(in.k), inverse = 1 / in.temperature;
   const double l = LargestEntropy(in.vocab), columns = static_cast<double>(in.vocab);
   const double scaling = c.k_c * c.row.max_abs_x;
-  const double argument = a.argument_roundings * (c.budget.shift_change + c.exponent_log) +
+  const double roundings = a.argument_roundings + a.kept_sum;
+  const double argument = roundings * (c.budget.shift_change + c.exponent_log) +
                           a.kept_argument * c.budget.shift_change + a.kept_underflow;
-  const double slope = a.argument_roundings + a.kept_argument;
+  const double slope = roundings + a.kept_argument;
   const ProbabilitySums p =
       SumsOf(change + scaling + c.pi_constant + argument, slope + c.pi_log, in.vocab);
   const double log0 = change + scaling + c.log_constant + argument + 4 * u * change;

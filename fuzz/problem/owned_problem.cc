@@ -165,16 +165,16 @@ void HostTensor::SetBits(int64_t i, uint64_t bits) {
 kernel::ConstTensor HostTensor::View() const { return DenseTensor(dtype, shape, bytes.data()); }
 
 void Fields(FieldVisitor& io, Layout& l) {
-  constexpr int64_t kMaxOffset = 65536;  // far beyond any offset that a finding has needed
+  constexpr int64_t kMaxCaseOffset = 65536;  // far beyond any offset that a finding has needed
   io("weight_hidden_major", l.weight_hidden_major);
   io("hidden_padding", l.hidden_padding, 0, kMaxStride);
   io("weight_padding", l.weight_padding, 0, kMaxStride);
-  io("label_offset", l.label_offset, 0, kMaxOffset);
+  io("label_offset", l.label_offset, 0, kMaxCaseOffset);
   io("grad_stride", l.grad_stride, 0, kMaxStride);
   // These are written only if they differ from the default, so that cases older than the keys keep
   // their bytes.
   if (io.Has("label_stride", l.label_stride != 1)) io("label_stride", l.label_stride, 0, kMaxStride);
-  if (io.Has("offset", l.offset != 0)) io("offset", l.offset, 0, kMaxOffset);
+  if (io.Has("offset", l.offset != 0)) io("offset", l.offset, 0, kMaxCaseOffset);
   io.IfSet("reversed", l.reversed);
   io.IfSet("hidden_broadcast", l.hidden_broadcast);
   if (io.Has("temperature_stride", l.temperature_stride != 1)) {

@@ -233,9 +233,11 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
   a.recompute_same_bits = c.recompute_same_bits;
   a.ratio = c.probability == Probability::kRatio;
   if (input == DType::kBf16 && c.kept_argument > 0) {
-    // What is kept has roundings of its own, and the sum of the two exponents has another.
-    a.kept_argument = c.kept_argument * (1 + 0x1p-10) + 1.1 * kU;
+    a.kept_argument = c.kept_argument * (1 + 0x1p-10);  // what is kept has roundings of its own
+    a.kept_sum = 1.1 * kU;
     a.kept_underflow = 0x1.04p-25;  // half of fp16's least subnormal
+    // The maximum of the tile is scaled, and apart from it the distance.
+    if (!a.ratio && !a.scale_before) a.kept_argument += a.scale_roundings;
   }
   if (c.log_softmax_backward) {
     a.entropy_of_probabilities = a.recompute_same_bits = true;

@@ -72,9 +72,9 @@ struct Arithmetic {
   bool label_logit_separate = false, plain_logprob = false, plain_entropy = false;
   bool entropy_of_probabilities = false, log_softmax_backward = false;
   bool recompute_same_bits = false, ratio = false;
-  // Backward's exponents are kept: relative to their distance from a tile's maximum, and absolute
-  // ("Kept exponents").
-  double kept_argument = 0, kept_underflow = 0;
+  // Backward's exponents are kept: relative to their distance from a tile's maximum, absolute, and
+  // relative to what the two exponents add up to ("Kept exponents").
+  double kept_argument = 0, kept_underflow = 0, kept_sum = 0;
   Rounding softmax_sum, log_probs, probabilities;  // u = 0: kept in fp32
   // The operations that form a gradient of log-probabilities: their error, and what one loses by
   // underflow ("Gradients of log-probabilities").

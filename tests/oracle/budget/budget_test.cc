@@ -308,8 +308,16 @@ TEST(Arithmetic, KeptExponents) {
   const Shape shape = {1, 5, 1};
   EXPECT_EQ(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0);
   c.kept_argument = 0x1p-11;
-  EXPECT_NEAR(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0x1p-11, 0x1p-20);
-  EXPECT_GE(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0x1p-11 + 0x1p-24);
+  const Arithmetic ratio = TargetArithmetic(c, kernel::DType::kBf16, shape);
+  EXPECT_NEAR(ratio.kept_argument, 0x1p-11, 0x1p-20);
+  EXPECT_GE(ratio.kept_sum, 0x1p-24);
+  // exp(x - lse) scales the maximum of the tile and the distance from it apart.
+  c.probability = Probability::kExpOfLse;
+  c.scale = Scale::kAfter;
+  c.scale_roundings = 4096;
+  EXPECT_NEAR(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0x1p-11 + 0x1p-12, 0x1p-20);
+  c.scale = Scale::kBefore;
+  EXPECT_EQ(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, ratio.kept_argument);
   for (const kernel::DType dtype : {kernel::DType::kF16, kernel::DType::kF32}) {
     EXPECT_EQ(TargetArithmetic(c, dtype, shape).kept_argument, 0);
     EXPECT_EQ(TargetArithmetic(c, dtype, shape).kept_underflow, 0);
