@@ -116,7 +116,8 @@ class CompatibilityPlugIn : public Compatibility {
 
 // Fails if a plug-in of ABI 1 no longer loads, is called with another problem or result struct, or is
 // judged otherwise: with run alone, and with the split form, whose lse is wrong on purpose.
-TEST_F(CompatibilityPlugIn, IsLoadedAndJudgedAsThen) {
+using SlowCompatibilityPlugIn = CompatibilityPlugIn;
+TEST_F(SlowCompatibilityPlugIn, IsLoadedAndJudgedAsThen) {
   ExpectAsThen("plugin-1",
                "fuzz --target plugin:plugins/plugin-1.so --budget 2500cases --seed 3 --out a");
   // How far shrinking gets in its time decides what is found to be one cause.

@@ -10,7 +10,7 @@
 # Only the tests named are run. Workers are the program as it is built, without a defect.
 # base/json.cc is the one file that includes it, and one of those compiled here.
 find_package(nlohmann_json CONFIG REQUIRED)
-add_library(harness_mutant_objects OBJECT)
+add_library(harness_mutant_objects OBJECT EXCLUDE_FROM_ALL)
 target_compile_definitions(harness_mutant_objects PRIVATE PLUMBLINE_HARNESS_DEFECTS)
 target_link_libraries(harness_mutant_objects PRIVATE
   plumbline_flags plumbline::fuzz nlohmann_json::nlohmann_json GTest::gmock)
@@ -23,13 +23,14 @@ function(plumbline_harness_mutant defect source test)
   if(NOT ${PROJECT_SOURCE_DIR}/fuzz/${source} IN_LIST sources)
     target_sources(harness_mutant_objects PRIVATE ${PROJECT_SOURCE_DIR}/fuzz/${source})
   endif()
-  add_executable(${program}
+  add_executable(${program} EXCLUDE_FROM_ALL
     $<TARGET_OBJECTS:harness_test_objects> $<TARGET_OBJECTS:harness_mutant_objects> ${harness_defect})
   target_compile_definitions(${program} PRIVATE PLUMBLINE_HARNESS_DEFECTS PLUMBLINE_HARNESS_DEFECT=${defect})
   target_link_libraries(${program} PRIVATE plumbline_flags plumbline::fuzz GTest::gmock GTest::gtest_main ${ARGN})
   # The first definition counts, which is the objects': a member of the archive holds several sources.
   target_link_options(${program} PRIVATE -Wl,--allow-multiple-definition)
   add_dependencies(${program} plumb)
+  add_dependencies(mutation_programs ${program})
   add_test(NAME ${program} COMMAND ${program} "--gtest_filter=${test}")
   set_tests_properties(${program} PROPERTIES LABELS mutation TIMEOUT ${PLUMBLINE_MUTANT_LIMIT})
   if(defect STREQUAL kNone)

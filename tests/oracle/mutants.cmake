@@ -8,7 +8,9 @@
 # there are many of them.
 function(plumbline_mutant defect source suite)
   set(program oracle_mutant_${defect})
-  add_executable(${program} $<TARGET_OBJECTS:oracle_test_objects> ${PROJECT_SOURCE_DIR}/oracle/${source})
+  add_executable(${program} EXCLUDE_FROM_ALL
+    $<TARGET_OBJECTS:oracle_test_objects> ${PROJECT_SOURCE_DIR}/oracle/${source})
+  add_dependencies(mutation_programs ${program})
   target_compile_definitions(${program} PRIVATE PLUMBLINE_ORACLE_DEFECT=${defect} HWY_COMPILE_ONLY_STATIC)
   plumbline_test_code(${program})
   target_link_libraries(${program} PRIVATE

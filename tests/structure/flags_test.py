@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which flags an implementation of the kernel is compiled with in tests: the operator's own.
 
-Fails if a file of tests/ that includes a header of kernel/host/ or kernel/cuda/, by whatever way, is compiled at -O1
+Fails if a file of tests/ that includes a header of kernel/host/ or kernel/cuda/, by whatever way, is compiled otherwise
 (tests/CMakeLists.txt looks for such files when it is configured, and follows only what lies in tests/ itself).
 Reads what ninja noted of the last build."""
 

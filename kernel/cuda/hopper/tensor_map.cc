@@ -63,7 +63,7 @@ Status MakeMap(const char* name, const Operand& operand, int64_t rows, int64_t c
   const cuuint32_t box[3] = {kBoxInner, cuuint32_t(box_rows), 1};
   const cuuint32_t step[3] = {1, 1, 1};
   // The element's kind matters only to reductions and to fills with NaN, of which there are none here.
-  alignas(64) CUtensorMap encoded;
+  CUtensorMap encoded;
   const CUresult result =
       encode(&encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, const_cast<void*>(operand.data), extent,
              stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,

@@ -82,7 +82,8 @@ TEST_F(Diagnosis, SilentAboutNoise) {
 
 // Fails if a mutant's mistake is not named, or if another one is named with it; the last two have no
 // hypothesis.
-TEST_F(Diagnosis, NamesTheMutants) {
+using SlowDiagnosis = Diagnosis;
+TEST_F(SlowDiagnosis, NamesTheMutants) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> named = {
       {"mutant:tail-unmasked", {"16 columns of logit 0"}},
       {"mutant:logits-rounded", {"logits were rounded to bf16"}},

@@ -30,9 +30,10 @@ fuzz::OutputErrors Errors(Output output, int64_t units, double rms, double large
   return errors;
 }
 
-int64_t IntAt(fuzz::Json json, const std::vector<std::string>& path) {
-  for (const std::string& key : path) json = *json.Find(key);
-  return *json.as_int();
+int64_t IntAt(const fuzz::Json& json, const std::vector<std::string>& path) {
+  const fuzz::Json* at = &json;
+  for (const std::string& key : path) at = at->Find(key);
+  return *at->as_int();
 }
 
 // Fails if a problem counts once an output, if a problem without an output that is judged counts, if a

@@ -17,7 +17,7 @@ namespace {
 
 // Fails if a case is judged by an upstream gradient of an output that the target lacks, which it was
 // never given.
-TEST(InferLimited, CasesAreTheTargets) {
+TEST(SlowInferLimited, CasesAreTheTargets) {
   ::setenv("LIMITED_CAPABILITIES", R"({"entropy":false,"lse":false})", 1);
   for (const uint64_t seed : {2, 5}) {
     CampaignOptions options;

@@ -75,7 +75,7 @@ class Campaigns(unittest.TestCase):
     def test_each_misdeed_has_its_words(self):
         for name, words in FINDINGS.items():
             with self.subTest(name):
-                status, text, _ = fuzz(f"misbehaving:{name}", self.out.with_name(name), 40, "--stop-after", 1)
+                status, text, _ = fuzz(f"misbehaving:{name}", self.out.with_name(name), 40, "--stop-after", 1, "--no-infer")
                 self.assertEqual(status, 0 if words is None else 1, text)
                 if words is not None:
                     self.assertIn(words, text)
@@ -109,7 +109,7 @@ class Campaigns(unittest.TestCase):
 
     # Fails if memory that a function keeps is not limited.
     def test_growing_memory_is_a_finding(self):
-        status, text, _ = fuzz("misbehaving:leak", self.out, 60, "--worker-memory", "512MiB", "--stop-after", 1)
+        status, text, _ = fuzz("misbehaving:leak", self.out, 60, "--worker-memory", "512MiB", "--stop-after", 1, "--no-infer")
         self.assertEqual(status, 1, text)
 
 
@@ -250,7 +250,7 @@ class Trying(unittest.TestCase):
             for name in (*names, *not_judged):
                 with self.subTest(name):
                     out = pathlib.Path(folder) / name
-                    status, text, report = fuzz(f"unusual_numpy:{name}", out, 60, environment=environment)
+                    status, text, report = fuzz(f"unusual_numpy:{name}", out, 60, "--no-infer", environment=environment)
                     self.assertEqual(status, 0, text)
                     self.assertGreaterEqual(report["judged"], 50, text)
                     self.assertEqual("not judged" in text, name in not_judged, text)
