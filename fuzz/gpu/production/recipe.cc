@@ -14,7 +14,7 @@ namespace {
 using kernel::DType, kernel::Reduction;
 
 constexpr int64_t kBatchSizes[] = {128,  129,  333,  512,   1000,  1024, 2048,
-                             4095, 4096, 8192, 12288, 16384, 32768};
+                                   4095, 4096, 8192, 12288, 16384, 32768};
 constexpr int64_t kHidden[] = {1023, 1024, 1536, 2048, 2049, 2304, 3584, 4096, 4097, 5120, 7168, 8192};
 constexpr int64_t kVocab[] = {32'000,  32'003,  50'257,  65'536,  100'352, 128'256, 129'280,
                               131'072, 151'936, 151'937, 152'064, 200'019, 256'000, 262'144};
@@ -85,12 +85,12 @@ void DrawValues(Dice* dice, Recipe* r) {
     Values values;
     int least, most;  // exp
   };
-  constexpr Kind kKinds[] = {{Values::kGaussian, -2, 3},  {Values::kGaussian, -2, 3},
-                             {Values::kSmallLse, 2, 7},   {Values::kSmallLse, 2, 7},
-                             {Values::kLattice, -2, 5},   {Values::kOffset, 6, 20},
-                             {Values::kConfident, 4, 50}, {Values::kTies, 0, 12},
-                             {Values::kMassive, -2, 3},   {Values::kAllNegative, 4, 13}};
-  const Kind kind = dice->Of(kKinds);
+  constexpr Kind kValueKinds[] = {{Values::kGaussian, -2, 3},  {Values::kGaussian, -2, 3},
+                                  {Values::kSmallLse, 2, 7},   {Values::kSmallLse, 2, 7},
+                                  {Values::kLattice, -2, 5},   {Values::kOffset, 6, 20},
+                                  {Values::kConfident, 4, 50}, {Values::kTies, 0, 12},
+                                  {Values::kMassive, -2, 3},   {Values::kAllNegative, 4, 13}};
+  const Kind kind = dice->Of(kValueKinds);
   r->values = kind.values;
   r->exp = kind.least + static_cast<int>(dice->Below(kind.most - kind.least + 1));
 }
