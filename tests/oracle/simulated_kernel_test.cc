@@ -65,8 +65,8 @@ TEST(SimulatedKernel, StaysWithinItsBoundsAtTheEndsOfTheRange) {
 
 // The same for contracts from the whole range that a description may declare. Fails for a bound without
 // the products of large errors, or that forgets a declared error at any place where a kernel commits
-// it. Seed 138101 fails for one that forgets that exp(x - lse) of kept exponents scales the maximum of a
-// tile in the place of the logit.
+// it. Seed 138101 fails for one that forgets that exp(x - lse) of kept exponents scales the maximum of
+// a tile in the place of the logit.
 TEST(SimulatedKernel, StaysWithinItsBoundsWhateverIsDeclared) {
   const Tightest t = Attack(0, 12000, {}, DrawWholeContract);
   Attack(138101, 138102, {}, DrawWholeContract);

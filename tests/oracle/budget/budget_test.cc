@@ -315,7 +315,8 @@ TEST(Arithmetic, KeptExponents) {
   c.probability = Probability::kExpOfLse;
   c.scale = Scale::kAfter;
   c.scale_roundings = 4096;
-  EXPECT_NEAR(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0x1p-11 + 0x1p-12, 0x1p-20);
+  EXPECT_NEAR(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, 0x1p-11 + 0x1p-12,
+              0x1p-20);
   c.scale = Scale::kBefore;
   EXPECT_EQ(TargetArithmetic(c, kernel::DType::kBf16, shape).kept_argument, ratio.kept_argument);
   for (const kernel::DType dtype : {kernel::DType::kF16, kernel::DType::kF32}) {
