@@ -236,7 +236,7 @@ Arithmetic TargetArithmetic(const Contract& c, DType input, const Shape& shape) 
     a.kept_argument = c.kept_argument * (1 + 0x1p-10);  // what is kept has roundings of its own
     a.kept_sum = 1.1 * kU;
     a.kept_underflow = 0x1.04p-25;  // half of fp16's least subnormal
-    // The maximum of the tile is scaled, and apart from it the distance.
+    // exp(x - lse) scales the maximum of the tile and, apart from it, the distance.
     if (!a.ratio && !a.scale_before) a.kept_argument += a.scale_roundings;
   }
   if (c.log_softmax_backward) {

@@ -48,7 +48,7 @@ PLUMBLINE_FORMULA ProbabilityError<Number> ProbabilityErrorOf(const GradientTerm
   const Number abs_log_p = Abs(s.log_p);
   // A = k_a u t', where t' = t + delta + D + sigma; exp(x - lse): k_a u (t' + l')
   const Number gap = s.t + (s.delta + c.budget.shift_change);
-  // "Kept exponents": 1.1u of either, (kappa + [exp(x - lse)] k_c u) t' and 2^-25 more
+  // "Kept exponents": 1.1u (t' + l'), kappa t', for exp(x - lse) k_c u t', and 2^-25 more
   Number argument = (a.argument_roundings + a.kept_sum) * (gap + c.exponent_log);
   if (a.kept_argument > 0) argument = Fma(a.kept_argument, gap, argument + a.kept_underflow);
   // pi = P(v) + eps_exp + 2u + A

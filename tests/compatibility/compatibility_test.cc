@@ -114,9 +114,10 @@ class CompatibilityPlugIn : public Compatibility {
   }
 };
 
+using SlowCompatibilityPlugIn = CompatibilityPlugIn;
+
 // Fails if a plug-in of ABI 1 no longer loads, is called with another problem or result struct, or is
 // judged otherwise: with run alone, and with the split form, whose lse is wrong on purpose.
-using SlowCompatibilityPlugIn = CompatibilityPlugIn;
 TEST_F(SlowCompatibilityPlugIn, IsLoadedAndJudgedAsThen) {
   ExpectAsThen("plugin-1",
                "fuzz --target plugin:plugins/plugin-1.so --budget 2500cases --seed 3 --out a");

@@ -4,7 +4,7 @@
 # are, one file of the oracle compiled with the defect, and the rest from the archive, which the linker takes
 # last. It must fail in a test of the suite named here, and must reach its summary: a crash does not count.
 #
-# The programs are compiled for the baseline instruction set alone and at -O1: no defect depends on either, and
+# The programs are compiled for the baseline instruction set alone and at -Og: no defect depends on either, and
 # there are many of them.
 function(plumbline_mutant defect source suite)
   set(program oracle_mutant_${defect})

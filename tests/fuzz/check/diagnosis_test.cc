@@ -80,9 +80,10 @@ TEST_F(Diagnosis, SilentAboutNoise) {
   EXPECT_GT(wrong_, 0);
 }
 
+using SlowDiagnosis = Diagnosis;
+
 // Fails if a mutant's mistake is not named, or if another one is named with it; the last two have no
 // hypothesis.
-using SlowDiagnosis = Diagnosis;
 TEST_F(SlowDiagnosis, NamesTheMutants) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> named = {
       {"mutant:tail-unmasked", {"16 columns of logit 0"}},
