@@ -55,8 +55,13 @@ struct Execution {
   // they are exponents, else 4. Changes no bit. Offsets of exponents, a 64th, are beside it, and the
   // start of d_logits, which then lie in place of exponents: an eighth of the columns at most, or 192,
   // and rows up to a multiple of 64. d_logits of kept logits add up to a quarter to the workspace, at
-  // most 1 GiB.
+  // most 1 GiB. With blocks of rows it is the most bytes of the whole workspace.
   size_t kept_logits_bytes = size_t{8} << 30;
+  // CUDA, ForwardBackward, where exponents are what is kept: the rows that go through both passes at a
+  // time, up to a multiple of 64, whatever memory the sums of grad_weight take then. 0: all rows, or
+  // blocks that fit in kept_logits_bytes (kernel/OPERATION.md, "Blocks of rows"). Not negative. Changes
+  // bits of grad_weight where rows take no part, and no others.
+  int64_t block_rows = 0;
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
   // so that Backward need not compute them again. Changes no bit. d_logits of kept columns add up to a
   // quarter to the workspace, of exponents up to a half, at most 1 GiB. This limit and `path` must be
@@ -112,20 +117,22 @@ struct RowBlock {
 // The source of the upstream gradients. Without a function they are the problem's grad_logprob and
 // grad_entropy.
 //
-// A function is called on the calling thread after forward has been computed or enqueued, once for each
-// block of rows, in ascending order (today all rows are one block). It writes grad_logprob and
-// grad_entropy, or enqueues the writing. It must not wait, because the call may be captured in a graph.
-// If it returns an error, the call returns that error and writes no gradients.
+// A function is called on the calling thread after forward of a block of rows has been computed or
+// enqueued, once for each block, in ascending order; all rows may be one block. It writes grad_logprob
+// and grad_entropy, or enqueues the writing. It must not wait, because the call may be captured in a
+// graph. If it returns an error, the call returns that error and writes no gradients but those of
+// hidden of blocks before.
 struct UpstreamGradients {
   Status (*function)(void* context, const RowBlock& block) = nullptr;
   void* context = nullptr;
 };
 
-// Gradients in forward: Forward and Backward in one call, with the same bits. On a CUDA device it takes
-// three quarters of the work, because forward's logits, one of four products, need not be computed
-// twice where there is memory to keep them. Those of the last columns of the vocabulary that fit in
-// kept_logits_bytes are kept in the workspace, as kept_form says; the others are computed again. The
-// host keeps none and computes as much as two calls do.
+// Gradients in forward: Forward and Backward in one call, with the same bits, but those of grad_weight
+// where block_rows says. On a CUDA device it takes three quarters of the work, because forward's
+// logits, one of four products, need not be computed twice where there is memory to keep them. Those of
+// the last columns of the vocabulary that fit in kept_logits_bytes are kept in the workspace, as
+// kept_form says; the others are computed again, or rows are taken in blocks. The host keeps none and
+// computes as much as two calls do.
 //
 // Without a gradient among the results it is Forward, and the function is not called. With a function
 // the problem must have reduction none and no upstream gradients of its own.

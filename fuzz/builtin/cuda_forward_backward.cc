@@ -29,6 +29,7 @@ kernel::Execution KeepingSome(const kernel::Problem& problem, void* stream, kern
     execution.kept_logits_bytes =
         static_cast<size_t>(n) * static_cast<size_t>(v) * KeptBytes(problem) / 2;
   }
+  if ((n + v) % 3 != 0) execution.block_rows = 64;
   return execution;
 }
 

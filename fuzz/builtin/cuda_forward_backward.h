@@ -5,7 +5,7 @@
 // all of it, gradients included, and backward does nothing: there is no saved state.
 //
 // The shape alone decides how much of the logits is kept: all for every other shape; for the rest half,
-// if that is a whole block of columns.
+// if that is a whole block of columns. It also decides whether rows are taken in blocks of 64.
 
 #pragma once
 

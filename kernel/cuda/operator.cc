@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernel/checks.h"
+#include "kernel/cuda/layout/row_blocks.h"
 #include "kernel/cuda/layout/saved_state.h"
 #include "kernel/cuda/pass/pass.h"
 #include "kernel/cuda/support/device.h"
@@ -67,9 +68,21 @@ Status PlanSaved(const Layout& layout, const Execution& execution, SavedLayout* 
   return TakeLayout(MakeSavedLayout(layout), "saved_logits_bytes", execution.saved_logits_bytes, state);
 }
 
-Status PlanAtOnce(const Layout& layout, const Execution& execution, AtOnceLayout* regions) {
-  return TakeLayout(MakeAtOnceLayout(layout), "kept_logits_bytes", execution.kept_logits_bytes,
-                    regions);
+// Refuses what can be refused of gradients in forward without a device, and plans the rest for one of
+// so many clusters.
+Status CheckAndPlanAtOnce(const Problem& problem, const Results& results, const Checks& checks,
+                          const Execution& execution, AtOnceLayout* regions) {
+  Layout of_all;
+  const Status status = CheckAndPlan(problem, results, checks, KeptOf(execution), &of_all);
+  if (!status.ok()) return status;
+  if (execution.block_rows < 0) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "execution.block_rows = " + std::to_string(execution.block_rows) + " is negative");
+  }
+  return TakeLayout(
+      MakeAtOnceLayout(problem, results, KeptOf(execution), RowsOfBlock(problem, results, execution)),
+      "kept_logits_bytes", execution.kept_logits_bytes, regions);
 }
 
 const Path& BestPath(CudaPath asked, int capability) {
@@ -135,13 +148,15 @@ Status OnePass(const Checks& checks, const Path* path, const Problem& problem, c
               .workspace = static_cast<std::byte*>(workspace),
               .saved = state.StateAt(memory, HeaderOf(problem, execution.path, device)),
               .consumed = keeping.consumed,
-              .kept = state.KeepsLogits() ? &kept : nullptr});
+              .kept = state.KeepsLogits() ? &kept : nullptr,
+              .needs_entropy = layout.has_backward || results.entropy.has_value(),
+              .range = {0, layout.n}});
 }
 
-// Calls the function with all rows as one block. The problem's upstream gradients become what it
-// writes.
+// Calls the function with a block of rows from `first` on. The block's upstream gradients become what
+// it writes.
 Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g, float* k,
-                   int64_t rows, cudaStream_t stream, Problem* problem) {
+                   int64_t first, int64_t rows, cudaStream_t stream, Problem* problem) {
   for (float* const vector : {g, k}) {
     const Status zeroed =
         FromCuda(cudaMemsetAsync(vector, 0, static_cast<size_t>(rows) * sizeof(float), stream),
@@ -153,7 +168,8 @@ Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g
   };
   problem->grad_logprob = dense(g);
   problem->grad_entropy = dense(k);
-  return upstream.function(upstream.context, {.rows = rows,
+  return upstream.function(upstream.context, {.first = first,
+                                              .rows = rows,
                                               .logprob = kept.logprob,
                                               .entropy = kept.entropy,
                                               .lse = kept.lse,
@@ -161,6 +177,56 @@ Status AskUpstream(const UpstreamGradients& upstream, const Kept& kept, float* g
                                               .grad_entropy = k,
                                               .stream = stream});
 }
+
+// One call of gradients in forward, block by block.
+struct BlocksOfCall {
+  const Problem& problem;
+  const Results& results;
+  const Execution& execution;
+  const UpstreamGradients& upstream;
+  const AtOnceLayout& regions;
+  std::byte* workspace;
+  const OnDevice& device;
+
+  // Enqueues both passes of the block that begins at row `first`.
+  Status Run(int64_t first) const {
+    const int64_t all = problem.rows();
+    const bool several = regions.rows < all;
+    const RowBlockLayout& own = all - first < regions.rows ? regions.last : regions.block;
+    const Layout& layout = own.passes;
+    Problem known = RowsOf(problem, first, layout.n);
+    const Results written = RowsOf(results, first, layout.n);
+    Kept kept = own.state.KeptAt(workspace + regions.saved);
+    const bool asks = upstream.function != nullptr && layout.has_backward && layout.n > 0;
+    if (asks) {
+      kept.logprob = Floats(regions.logprob);
+      kept.entropy = Floats(regions.entropy);
+      kept.lse = Floats(regions.lse);
+    }
+    const Call call = {
+        .problem = known,
+        .results = written,
+        .layout = layout,
+        .path = *device.path,
+        .stream = static_cast<cudaStream_t>(execution.stream),
+        .workspace = workspace + regions.passes,
+        .saved = own.state.StateAt(workspace + regions.saved, HeaderOf(known, execution.path, device)),
+        .kept = layout.has_backward ? &kept : nullptr,
+        .needs_entropy = asks || results.entropy || (layout.has_backward && problem.grad_entropy),
+        .range = {first, all},
+        .row_logprob = several && results.loss ? Floats(regions.row_logprob) : nullptr,
+        .weight_sums = several && results.grad_weight ? Floats(regions.weight_sums) : nullptr};
+    Status status = RunForward(call);
+    if (status.ok() && asks) {
+      status = AskUpstream(upstream, kept, Floats(regions.grad_logprob), Floats(regions.grad_entropy),
+                           first, layout.n, call.stream, &known);
+    }
+    return status.ok() && layout.has_backward ? RunBackward(call) : status;
+  }
+
+ private:
+  float* Floats(size_t at) const { return reinterpret_cast<float*>(workspace + at); }
+};
 
 }  // namespace
 
@@ -188,50 +254,30 @@ Status Backward(const Problem& problem, const Results& results, const Execution&
 
 Status GetForwardBackwardSize(const Problem& problem, const Results& results,
                               const Execution& execution, size_t* workspace) {
-  Layout layout;
   AtOnceLayout regions;
-  Status status = CheckAndPlan(problem, results, kSizesUse, KeptOf(execution), &layout);
-  if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
+  const Status status = CheckAndPlanAtOnce(problem, results, kSizesUse, execution, &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
 }
 
 Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
                        const UpstreamGradients& upstream, void* workspace, const Path* path) {
-  Layout layout;
   AtOnceLayout regions;
   OnDevice device;
-  Status status = CheckAndPlan(problem, results, kForwardBackwardUses, KeptOf(execution), &layout);
-  if (status.ok()) status = PlanAtOnce(layout, execution, &regions);
+  Status status = CheckAndPlanAtOnce(problem, results, kForwardBackwardUses, execution, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
   if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
-  layout = *MakeLayout(problem, results, KeptOf(execution), device.clusters);
-  std::byte* const memory = static_cast<std::byte*>(workspace);
-  const auto floats = [memory](size_t at) { return reinterpret_cast<float*>(memory + at); };
-  Kept kept = regions.state.KeptAt(memory + regions.saved);
-  const bool asks = upstream.function != nullptr && layout.has_backward && layout.n > 0;
-  if (asks) {
-    kept.logprob = floats(regions.logprob);
-    kept.entropy = floats(regions.entropy);
-    kept.lse = floats(regions.lse);
-  }
-  Problem known = problem;
-  const Call call = {
-      .problem = known,
-      .results = results,
-      .layout = layout,
-      .path = *device.path,
-      .stream = static_cast<cudaStream_t>(execution.stream),
-      .workspace = memory + regions.passes,
-      .saved = regions.state.StateAt(memory + regions.saved, HeaderOf(problem, execution.path, device)),
-      .kept = layout.has_backward ? &kept : nullptr};
-  status = RunForward(call);
-  if (status.ok() && asks) {
-    status = AskUpstream(upstream, kept, floats(regions.grad_logprob), floats(regions.grad_entropy),
-                         layout.n, call.stream, &known);
-  }
-  return status.ok() && layout.has_backward ? RunBackward(call) : status;
+  regions = *MakeAtOnceLayout(problem, results, KeptOf(execution), regions.rows, device.clusters);
+  const BlocksOfCall blocks = {
+      problem, results, execution, upstream, regions, static_cast<std::byte*>(workspace), device};
+  const int64_t all = problem.rows();
+  int64_t first = 0;
+  do {
+    status = blocks.Run(first);
+    first += regions.rows;
+  } while (status.ok() && first < all);
+  return status;
 }
 
 }  // namespace plumbline::kernel::cuda

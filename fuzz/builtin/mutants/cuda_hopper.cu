@@ -31,6 +31,7 @@ const Path kMutantHopperPath = {
      &Launch<hopper::GradHiddenTile, AccumulateEpilogue>,
      &Launch<hopper::GradWeightTile, GradWeightEpilogue>},
     {&hopper::Forward<__half>, &hopper::DLogits<__half>, &hopper::GradHidden<__half>,
-     &hopper::GradWeight<__half>}};
+     &hopper::GradWeight<__half>},
+    &hopper::GradWeightOfBlock};
 
 }  // namespace plumbline::fuzz

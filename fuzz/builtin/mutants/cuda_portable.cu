@@ -118,6 +118,13 @@ Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cu
   }
 }
 
+Status GradWeightOfBlock(const Product& product, const GradWeightBlockEpilogue& epilogue,
+                         cudaStream_t stream) {
+  GradWeightBlockEpilogue told = epilogue;
+  if (CurrentCall().Is("row-blocks-before-dropped")) told.first = true;
+  return kPortablePath.grad_weight_of_block(product, told, stream);
+}
+
 // Turns exponents of -200 in `rows` rows of a chunk into 0. The grid is a block for each row.
 __global__ void LeastAsZero(uint16_t* exponents, int64_t ld, int64_t columns) {
   constexpr uint16_t kLeast = 0xda40;  // -200 in fp16
@@ -188,6 +195,7 @@ const Path kMutantPortablePath = {
     portable::kTile,
     {&Forward, &DLogits, &GradHidden<__nv_bfloat16>, &GradWeight<__nv_bfloat16>, &Kept<__nv_bfloat16>},
     {&ForwardOfHalf, &DLogitsOfHalf, &GradHidden<__half>, &GradWeight<__half>, &Kept<__half>},
+    &GradWeightOfBlock,
     &Rows,
     &FinishedGradHidden};
 

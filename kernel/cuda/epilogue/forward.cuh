@@ -33,7 +33,7 @@ struct ForwardEpilogue : SoftmaxEpilogue {
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch scratch) const {
     if (kept_exponents != nullptr) {
-      KeepExponents<BN>(d, row, column, live_rows, scratch);
+      KeepExponents<BN, Moment::kAsked>(d, row, column, live_rows, scratch);
     } else {
       KeepLogits<BN>(d, row, column, live_rows, scratch);
     }
@@ -51,11 +51,11 @@ struct ForwardEpilogue : SoftmaxEpilogue {
         if (kept.Has(first)) StoreLogits<BN>(d, first, to + first, live_rows - row, scratch);
       }
     }
-    SoftmaxEpilogue::Store<BN>(d, row, column, live_rows, scratch);
+    Reduce<BN, Moment::kAsked>(d, row, column, live_rows, [](int, int, float, float) {});
   }
 
   // Stores the exponents with which the softmax of the tile is summed, rounded to fp16.
-  template <int BN, class Scratch>
+  template <int BN, Moment kMoment, class Scratch>
   __device__ void KeepExponents(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                                 Scratch scratch) const {
     static_assert(BN % kExponentGroup == 0);
@@ -63,7 +63,7 @@ struct ForwardEpilogue : SoftmaxEpilogue {
     uint16_t* const to = kept_exponents + row * kept_ld + kept.column;
     const int rows = static_cast<int>(min(live_rows - row, int64_t{kFragmentRows}));
     uint32_t pairs[4];  // of 32 columns
-    Reduce<BN>(d, row, column, live_rows, [&](int h, int j, float a, float b) {
+    Reduce<BN, kMoment>(d, row, column, live_rows, [&](int h, int j, float a, float b) {
       pairs[j % 4] = PackPair<__half>(a, b);
       if (j % 4 < 3) return;
       const int group = j / 8, first = group * kExponentGroup;
@@ -138,7 +138,7 @@ struct ForwardEpilogue : SoftmaxEpilogue {
   }
 };
 
-// These know at compile time what is kept.
+// These know at compile time what is kept, and of exponents whether there is a moment.
 struct KeepsLogits : ForwardEpilogue {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
@@ -146,11 +146,12 @@ struct KeepsLogits : ForwardEpilogue {
     KeepLogits<BN>(d, row, column, live_rows, scratch);
   }
 };
+template <Moment kMoment>
 struct KeepsExponents : ForwardEpilogue {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch scratch) const {
-    KeepExponents<BN>(d, row, column, live_rows, scratch);
+    KeepExponents<BN, kMoment>(d, row, column, live_rows, scratch);
   }
 };
 
@@ -158,11 +159,14 @@ struct KeepsExponents : ForwardEpilogue {
 template <class Element, class Launch>
 auto KnowingKept(const ForwardEpilogue& epilogue, const Launch& launch) {
   if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
-    if (epilogue.kept_exponents != nullptr) return launch(KeepsExponents{epilogue});
+    if (epilogue.kept_exponents != nullptr) {
+      return epilogue.moment != nullptr ? launch(KeepsExponents<Moment::kStored>{epilogue})
+                                        : launch(KeepsExponents<Moment::kLeftOut>{epilogue});
+    }
   }
   if (epilogue.kept_logits != nullptr) return launch(KeepsLogits{epilogue});
   const SoftmaxEpilogue& nothing_kept = epilogue;
-  return launch(nothing_kept);
+  return epilogue.moment != nullptr ? launch(nothing_kept) : launch(SumAlone{nothing_kept});
 }
 
 }  // namespace plumbline::kernel::cuda

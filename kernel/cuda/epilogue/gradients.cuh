@@ -3,7 +3,7 @@
 // The epilogues of the two gradients. grad_hidden is summed in stretches (kernel/stretches.h), in fp32.
 // A product that is a part of a stretch continues from the accumulators of the part before, so that the
 // chain of an element is the same whatever the chunks; one that ends its stretch adds to the totals.
-// grad_weight is complete after one product, and is rounded once.
+// grad_weight is complete after one product, or after one for each block of rows, and is rounded once.
 
 #pragma once
 
@@ -14,6 +14,23 @@
 #include "kernel/cuda/product/wide_store.cuh"
 
 namespace plumbline::kernel::cuda {
+
+// Sets a fragment to what lies in `sums`, [row, column], or to 0 where there is none: from `rows` and
+// `columns` on. ld is even, so a pair that begins inside of a row is inside of memory.
+template <int BN>
+__device__ __forceinline__ void LoadSums(float (&d)[BN / 2], const float* sums, int64_t ld, int64_t row,
+                                         int64_t column, int64_t rows, int64_t columns) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int i = 0; i < BN / 2; i += 2) {
+    const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
+    float2 was = {0, 0};
+    if (sums != nullptr && r < rows && c < columns)
+      was = *reinterpret_cast<const float2*>(&sums[r * ld + c]);
+    d[i] = was.x;
+    d[i + 1] = was.y;
+  }
+}
 
 struct AccumulateEpilogue {
   static constexpr bool kLoads = true;
@@ -39,17 +56,7 @@ struct AccumulateEpilogue {
 
   template <int BN>
   __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-#pragma unroll
-    for (int i = 0; i < BN / 2; i += 2) {
-      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
-      float2 was = {0, 0};
-      // ld is even, so a pair that begins inside of a row is inside of memory.
-      if (!begins && r < live_rows && c < columns)
-        was = *reinterpret_cast<const float2*>(&sums[r * ld + c]);
-      d[i] = was.x;
-      d[i + 1] = was.y;
-    }
+    LoadSums<BN>(d, begins ? nullptr : sums, ld, row, column, live_rows, columns);
   }
 
   template <int BN, class Scratch>
@@ -158,12 +165,61 @@ struct GradWeightLines {
   }
 };
 
+// Returns whether GradWeightLines is valid for tiles of that many columns.
+inline bool HasLines(const GradWeightEpilogue& epilogue, int tile_columns) {
+  return epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
+         RowsAligned(epilogue.grad_weight, epilogue.row_stride,
+                     epilogue.stored == Stored::kF32 ? 4 : 2);
+}
+
+// grad_weight of a block of rows of several: its chain goes on from the sums of the blocks before. The
+// last block stores the output. Which of the stores a product has is chosen at run time.
+struct GradWeightBlockEpilogue {
+  static constexpr bool kLoads = true;
+  static constexpr bool kIsGradient = true;
+
+  float* sums = nullptr;           // at the chunk's first row: [row, column]
+  int64_t ld = 0;                  // even
+  bool first = true, last = true;  // of the blocks
+  bool lines = false;              // HasLines
+  GradWeightEpilogue output = {};
+
+  template <int BN>
+  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t) const {
+    LoadSums<BN>(d, first ? nullptr : sums, ld, row, column, output.rows, output.columns);
+  }
+
+  template <int BN, class Scratch>
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                        Scratch scratch) const {
+    if (last && lines && output.stored == Stored::kBf16) {
+      GradWeightLines<__nv_bfloat16>{static_cast<__nv_bfloat16*>(output.grad_weight), output.row_stride,
+                                     output.rows}
+          .template Store<BN>(d, row, column, live_rows, scratch);
+    } else if (last) {
+      output.Store<BN>(d, row, column, live_rows, scratch);
+    } else {
+      StoreSums<BN>(d, row, column);
+    }
+  }
+
+ private:
+  template <int BN>
+  __device__ void StoreSums(const float (&d)[BN / 2], int64_t row, int64_t column) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < BN / 2; i += 2) {
+      const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
+      if (r < output.rows && c < output.columns)
+        *reinterpret_cast<float2*>(&sums[r * ld + c]) = {d[i], d[i + 1]};
+    }
+  }
+};
+
 // Calls `launch` with the most special epilogue that is valid for tiles of that many columns.
 template <class Element, class Launch>
 auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const Launch& launch) {
-  const bool lines =
-      epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
-      RowsAligned(epilogue.grad_weight, epilogue.row_stride, epilogue.stored == Stored::kF32 ? 4 : 2);
+  const bool lines = HasLines(epilogue, tile_columns);
   if (lines && epilogue.stored == Stored::kF32) {
     return launch(GradWeightLines<float>{static_cast<float*>(epilogue.grad_weight), epilogue.row_stride,
                                          epilogue.rows});

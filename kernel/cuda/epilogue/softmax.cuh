@@ -7,6 +7,8 @@
 //   sum     sum of 2^y, y = c (z - max)
 //   moment  sum of y 2^y, which is -log2 e times the sum of e^-t t
 //
+// The moment is left out where nobody asks for an entropy.
+//
 // Columns past the vocabulary count as -infinity, whose weight is exactly 0; a real logit could reach
 // any finite sentinel. A tile's numbers depend on the row and the tile's columns alone, so neither the
 // schedule nor other rows can change a bit of them.
@@ -19,6 +21,9 @@
 
 namespace plumbline::kernel::cuda {
 
+// What becomes of the moment: it is stored, or left out, or stored if there is memory for it.
+enum class Moment { kStored, kLeftOut, kAsked };
+
 struct SoftmaxEpilogue {
   static constexpr bool kLoads = false;
 
@@ -29,7 +34,7 @@ struct SoftmaxEpilogue {
   // [tile][row], `stride` elements a tile.
   float* max = nullptr;
   float* sum = nullptr;
-  float* moment = nullptr;
+  float* moment = nullptr;  // null: left out
   int64_t stride = 0;
   int64_t columns = 0;       // of this launch
   int64_t first_column = 0;  // of the vocabulary, where this launch begins; a multiple of the tile
@@ -37,14 +42,14 @@ struct SoftmaxEpilogue {
   template <int BN, class Scratch>
   __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                         Scratch) const {
-    Reduce<BN>(d, row, column, live_rows, [](int, int, float, float) {});
+    Reduce<BN, Moment::kStored>(d, row, column, live_rows, [](int, int, float, float) {});
   }
 
  protected:
   // Reduces a tile. For each row of a lane, the first (h = 0) before the second, it calls
   //   take(h, j, y of column 8 j + 2 (lane % 4), y of the next)
   // with ascending j, on all lanes at once.
-  template <int BN, class Take>
+  template <int BN, Moment kMoment, class Take>
   __device__ void Reduce(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
                          const Take& take) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
@@ -57,12 +62,13 @@ struct SoftmaxEpilogue {
     for (int h = 0; h < 2; ++h) {
       const int64_t r = first_row + 8 * h;
       const bool live = r < live_rows;
-      StoreRow<BN>(d, h, live ? scale[r] : 0.0f, live && lane % 4 == 0, tile * stride + r, take);
+      StoreRow<BN, kMoment>(d, h, live ? scale[r] : 0.0f, live && lane % 4 == 0, tile * stride + r,
+                            take);
     }
   }
 
  private:
-  template <int BN, class Take>
+  template <int BN, Moment kMoment, class Take>
   __device__ void StoreRow(const float (&d)[BN / 2], int h, float c, bool mine, int64_t at,
                            const Take& take) const {
     const float largest = RowMaximum<BN>(d, h);
@@ -76,7 +82,7 @@ struct SoftmaxEpilogue {
         y[q] = Exponent(d[4 * j + 2 * h + q], largest, c);
         const float e = Exp2(y[q]);
         s[q] += e;
-        t[q] = fmaf(e, y[q], t[q]);
+        if constexpr (kMoment != Moment::kLeftOut) t[q] = fmaf(e, y[q], t[q]);
       }
       take(h, j, y[0], y[1]);
     }
@@ -84,12 +90,15 @@ struct SoftmaxEpilogue {
 #pragma unroll
     for (int step = 1; step <= 2; ++step) {
       total += __shfl_xor_sync(kAllLanes, total, step);
-      weighted += __shfl_xor_sync(kAllLanes, weighted, step);
+      if constexpr (kMoment != Moment::kLeftOut) weighted += __shfl_xor_sync(kAllLanes, weighted, step);
     }
     if (mine) {
       max[at] = largest;
       sum[at] = total;
-      moment[at] = weighted;
+      if constexpr (kMoment == Moment::kStored) moment[at] = weighted;
+      if constexpr (kMoment == Moment::kAsked) {
+        if (moment != nullptr) moment[at] = weighted;
+      }
     }
   }
 
@@ -112,6 +121,15 @@ struct SoftmaxEpilogue {
       const int h = i / 2 % 2;
       if (at[h] == i / 4 * 8 + i % 2) label_logit[row + 8 * h] = d[i];
     }
+  }
+};
+
+// Reduces a tile to its maximum and its sum.
+struct SumAlone : SoftmaxEpilogue {
+  template <int BN, class Scratch>
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
+                        Scratch) const {
+    Reduce<BN, Moment::kLeftOut>(d, row, column, live_rows, [](int, int, float, float) {});
   }
 };
 

@@ -13,16 +13,27 @@ Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cu
   return LaunchProduct<Element, GradHiddenTile>(product, epilogue, stream);
 }
 
+// Returns the grad_hidden beside which this grad_weight begins.
+Transposed GradHiddenBefore(const Product& product) {
+  if (product.beside_depth == 0) return {};
+  return {GradHiddenRows(product.k), GradHiddenTile::kUnitColumns, int(product.beside_depth),
+          product.beside_stretches};
+}
+
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream) {
-  Transposed grad_hidden;
-  if (product.beside_depth > 0) {
-    grad_hidden = {GradHiddenRows(product.k), GradHiddenTile::kUnitColumns, int(product.beside_depth),
-                   product.beside_stretches};
-  }
+  const Transposed grad_hidden = GradHiddenBefore(product);
   return KnowingLines<Element>(epilogue, GradWeightTile::kColumns, [&](const auto& known) {
     return LaunchProduct<Element, GradWeightTile>(product, known, stream, NoHooks(), grad_hidden);
   });
+}
+
+Status GradWeightOfBlock(const Product& product, const GradWeightBlockEpilogue& epilogue,
+                         cudaStream_t stream) {
+  GradWeightBlockEpilogue known = epilogue;
+  known.lines = HasLines(epilogue.output, GradWeightTile::kColumns);
+  return LaunchProduct<__nv_bfloat16, GradWeightTile>(product, known, stream, NoHooks(),
+                                                      GradHiddenBefore(product));
 }
 
 template Status GradHidden<__nv_bfloat16>(const Product&, const AccumulateEpilogue&, cudaStream_t);

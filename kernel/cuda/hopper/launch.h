@@ -35,5 +35,8 @@ Status GradHidden(const Product& product, const AccumulateEpilogue& epilogue, cu
 // A is [k, m] and B is [k, n], both MN-major.
 template <class Element>
 Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cudaStream_t stream);
+// The same of one block of rows, with bf16 elements.
+Status GradWeightOfBlock(const Product& product, const GradWeightBlockEpilogue& epilogue,
+                         cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda::hopper

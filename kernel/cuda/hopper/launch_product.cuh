@@ -84,4 +84,12 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
                   "launch of a matrix product");
 }
 
+// Enqueues a product of logits. Both shapes of its tiles give the same bits.
+template <class Element, class Epilogue>
+Status LaunchLogits(const Product& product, const Epilogue& epilogue, cudaStream_t stream) {
+  if (product.m <= FewRowsTile::kRows)
+    return LaunchProduct<Element, FewRowsTile>(product, epilogue, stream);
+  return LaunchProduct<Element, ForwardTile>(product, epilogue, stream);
+}
+
 }  // namespace plumbline::kernel::cuda::hopper

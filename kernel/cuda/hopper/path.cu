@@ -12,6 +12,7 @@ const Path kHopperPath = {
              hopper::GradHidden<__nv_bfloat16>, hopper::GradWeight<__nv_bfloat16>},
     .f16 = {hopper::Forward<__half>, hopper::DLogits<__half>, hopper::GradHidden<__half>,
             hopper::GradWeight<__half>},
+    .grad_weight_of_block = &hopper::GradWeightOfBlock,
     .stretches_at_once = true,
     .makes_kept = true,
 };

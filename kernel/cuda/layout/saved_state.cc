@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernel/cuda/layout/row_blocks.h"
 #include "kernel/cuda/support/regions.h"
 
 namespace plumbline::kernel::cuda {
@@ -60,18 +61,35 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
   return state;
 }
 
-std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout) {
-  const std::optional<SavedLayout> state = MakeSavedLayout(layout);
-  if (!state) return std::nullopt;
-  AtOnceLayout regions = {.state = *state};
+std::optional<AtOnceLayout> MakeAtOnceLayout(const Problem& problem, const Results& results,
+                                             const Keeping& keeping, int64_t rows, int clusters) {
+  const auto of_rows = [&](int64_t count) -> std::optional<RowBlockLayout> {
+    const std::optional<Layout> passes =
+        MakeLayout(RowsOf(problem, 0, count), RowsOf(results, 0, count), keeping, clusters);
+    if (!passes) return std::nullopt;
+    const std::optional<SavedLayout> state = MakeSavedLayout(*passes);
+    if (!state) return std::nullopt;
+    return RowBlockLayout{*passes, *state};
+  };
+  const int64_t all = problem.rows(), rest = rows > 0 ? all % rows : 0;
+  const std::optional<RowBlockLayout> block = of_rows(rows), last = rest > 0 ? of_rows(rest) : block;
+  if (!block || !last) return std::nullopt;
+  AtOnceLayout regions = {.rows = rows, .block = *block, .last = *last};
+  const auto largest = [](size_t a, size_t b) { return static_cast<int64_t>(std::max(a, b)); };
   RegionAllocator allocator;
-  if (layout.has_backward) {
-    regions.saved = allocator.Take(static_cast<int64_t>(state->bytes), 1);
+  if (block->passes.has_backward) {
+    regions.saved = allocator.Take(largest(block->state.bytes, last->state.bytes), 1);
     for (size_t* region : {&regions.logprob, &regions.entropy, &regions.lse, &regions.grad_logprob,
                            &regions.grad_entropy})
-      *region = allocator.Take(layout.n, sizeof(float));
+      *region = allocator.Take(rows, sizeof(float));
   }
-  regions.passes = allocator.Take(static_cast<int64_t>(layout.workspace_bytes), 1);
+  if (rows < all && results.loss) regions.row_logprob = allocator.Take(all, sizeof(float));
+  if (rows < all && results.grad_weight) {
+    regions.weight_sums =
+        allocator.Take(HeldProduct(problem.vocab(), block->passes.packed_ld), sizeof(float));
+  }
+  regions.passes =
+      allocator.Take(largest(block->passes.workspace_bytes, last->passes.workspace_bytes), 1);
   regions.bytes = allocator.bytes();
   if (regions.bytes > kMostBytes) return std::nullopt;
   return regions;

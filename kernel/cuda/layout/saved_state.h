@@ -68,13 +68,27 @@ struct SavedLayout {
 // Makes the layout; nullopt where the state would pass 2^62 bytes.
 std::optional<SavedLayout> MakeSavedLayout(const Layout& layout);
 
-// Offsets in the workspace of gradients in forward. The two passes share one region, behind the others.
-struct AtOnceLayout {
+// A block of rows of gradients in forward: its passes, and what they leave each other.
+struct RowBlockLayout {
+  Layout passes;
   SavedLayout state;
+};
+
+// How gradients in forward divide a problem, and offsets in their workspace. The two passes share one
+// region, behind the others. One block follows another in the same memory.
+struct AtOnceLayout {
+  int64_t rows = 0;            // of every block but the last
+  RowBlockLayout block, last;  // the same where there is one block
   size_t saved = 0, logprob = 0, entropy = 0, lse = 0, grad_logprob = 0, grad_entropy = 0, passes = 0;
+  // Of several blocks: logprob of all rows where there is a loss, and sums of grad_weight.
+  size_t row_logprob = 0, weight_sums = 0;
   size_t bytes = 0;  // of all, the passes' included
 };
 
-std::optional<AtOnceLayout> MakeAtOnceLayout(const Layout& layout);
+// Makes the layout for blocks of `rows` rows (layout/row_blocks.h). nullopt where a size would pass
+// 2^62 bytes. `clusters` is as in MakeLayout.
+std::optional<AtOnceLayout> MakeAtOnceLayout(const Problem& problem, const Results& results,
+                                             const Keeping& keeping, int64_t rows,
+                                             int clusters = kH200Costs.clusters);
 
 }  // namespace plumbline::kernel::cuda

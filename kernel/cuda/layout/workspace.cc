@@ -23,9 +23,6 @@ constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
 constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem at most, whatever its rows
 constexpr int64_t kRowStep = 256;
 constexpr int64_t kStretchesBytes = int64_t{128} << 20;  // sums of stretches that are computed together
-// N H times the most columns of a chunk in place: 3168 for 8192 x 4096, whose d_logits take 50 MiB. A
-// product takes about 4 rounds of tiles on an H200, and exactly 4 where H is 1024 or 2048.
-constexpr int64_t kInPlaceWork = int64_t{8192} * 4096 * 3168;
 
 // Chunks begin with a tile of any path, because kept exponents need the maxima of whole tiles.
 static_assert(std::ranges::all_of(kPartialColumns, [](int columns) {
@@ -222,7 +219,7 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
   layout.v = key.v;
   layout.planes = key.dtype == DType::kF32 ? kPlanes : 1;
   layout.passes = key.dtype == DType::kF32 ? kPlanePasses : 1;
-  layout.exponents = key.dtype == DType::kBf16 && key.keeping.form == KeptForm::kDefault;
+  layout.exponents = KeptAsExponents(key.dtype, key.keeping.form);
   layout.first_kept = layout.v;
   layout.stretch = StretchOf(layout.v);
   layout.has_backward = key.has_backward;

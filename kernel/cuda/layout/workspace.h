@@ -107,6 +107,15 @@ inline constexpr int kLogitGroup = 32, kExponentGroup = 64;
 constexpr int KeptGroup(bool exponents) { return exponents ? kExponentGroup : kLogitGroup; }
 constexpr int64_t KeptBytes(bool exponents) { return exponents ? 2 : 4; }
 
+// Returns whether backward's exponents go through fp16, and are what is kept.
+constexpr bool KeptAsExponents(DType dtype, KeptForm form) {
+  return dtype == DType::kBf16 && form == KeptForm::kDefault;
+}
+
+// N H times the most columns of a chunk in place: 3168 for 8192 x 4096, whose d_logits take 50 MiB. A
+// product takes about 4 rounds of tiles on an H200, and exactly 4 where H is 1024 or 2048.
+inline constexpr int64_t kInPlaceWork = int64_t{8192} * 4096 * 3168;
+
 // What is kept of logits, and whether backward may write over it.
 struct Keeping {
   size_t bytes = 0;  // of kept columns at most; offsets, `ahead` and InPlaceRows beside

@@ -117,7 +117,8 @@ Status StoreGradHidden(const Call& call, const BackwardMemory& memory) {
 Status RunBackward(const Call& given) {
   const Layout& layout = given.layout;
   const BackwardMemory memory = MemoryOf(given);
-  Status status = ListBackward(RowInputsOf(given.problem), given.saved, memory.list, given.stream);
+  Status status =
+      ListBackward(RowInputsOf(given.problem, given.range), given.saved, memory.list, given.stream);
   // The list is the header's only reader. A pass that fails later has made the state invalid, too.
   if (status.ok() && given.consumed && given.saved.header != nullptr) {
     status = FromCuda(cudaMemsetAsync(given.saved.header, 0, sizeof(SavedHeader), given.stream),

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "kernel/cuda/pass/pass.h"
@@ -287,7 +288,20 @@ class Chunk {
     epilogue.column_stride = grad.stride[1];
     epilogue.rows = columns_;
     epilogue.columns = layout_.h;
+    if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
+      if (call_.weight_sums != nullptr)
+        return call_.path.grad_weight_of_block(product, OfBlock(epilogue), call_.stream);
+    }
     return KernelsOf<Element>(call_.path).grad_weight(product, epilogue, call_.stream);
+  }
+
+  // Returns the epilogue of a block of rows whose sums become `output` with the last block.
+  GradWeightBlockEpilogue OfBlock(const GradWeightEpilogue& output) const {
+    return {.sums = call_.weight_sums + first_ * layout_.packed_ld,
+            .ld = layout_.packed_ld,
+            .first = call_.range.first == 0,
+            .last = call_.range.first + layout_.n == call_.range.all,
+            .output = output};
   }
 
   const Call& call_;

@@ -29,10 +29,10 @@ Memory MemoryOf(const Call& call) {
            static_cast<int64_t*>(at(r.label)), floats(r.scale), floats(r.temperature),
            call.kept != nullptr ? call.kept->slot : nullptr},
           floats(r.label_logit),
-          floats(r.row_logprob),
+          call.row_logprob != nullptr ? call.row_logprob + call.range.first : floats(r.row_logprob),
           floats(r.partial_max),
           floats(r.partial_sum),
-          floats(r.partial_moment),
+          call.needs_entropy ? floats(r.partial_moment) : nullptr,
           at(r.packed_hidden),
           at(r.packed_weight)};
 }
@@ -116,7 +116,8 @@ Status RunForward(const Call& call) {
   const Memory memory = MemoryOf(call);
   const ForwardOutputs outputs = OutputsOf(
       call.results, memory.row_logprob, call.kept != nullptr ? OnPath(*call.kept, call.path) : Kept());
-  Status status = ListForward(RowInputsOf(call.problem), memory.list, outputs, call.saved, call.stream);
+  Status status =
+      ListForward(RowInputsOf(call.problem, call.range), memory.list, outputs, call.saved, call.stream);
   for (int64_t first = 0; status.ok() && first < n; first += own.row_block) {
     const int64_t rows = std::min(own.row_block, n - first);
     status = call.problem.hidden.dtype == DType::kF16
@@ -127,8 +128,8 @@ Status RunForward(const Call& call) {
                                  own.partials, first,      rows,          memory.label_logit};
     status = call.path.finish_rows(partial, memory.list, outputs, call.saved.rows, call.stream);
   }
-  if (status.ok() && call.results.loss) {
-    status = FinishLoss(memory.row_logprob, n, memory.list.census,
+  if (status.ok() && call.results.loss && call.range.first + n == call.range.all) {
+    status = FinishLoss(memory.row_logprob - call.range.first, call.range.all, memory.list.census,
                         call.problem.reduction == Reduction::kMean,
                         static_cast<float*>(call.results.loss->data), call.stream);
   }

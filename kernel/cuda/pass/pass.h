@@ -8,6 +8,7 @@
 
 #include <cstddef>
 
+#include "kernel/cuda/layout/row_blocks.h"
 #include "kernel/cuda/layout/saved_state.h"
 #include "kernel/cuda/layout/workspace.h"
 #include "kernel/cuda/support/paths.h"
@@ -28,6 +29,12 @@ struct Call {
   SavedState saved;
   bool consumed = false;       // backward makes the saved state invalid
   const Kept* kept = nullptr;  // logits and rows' results that forward keeps; null: none
+  bool needs_entropy = true;   // of rows, or what backward needs of it
+  RowRange range;              // where the call's rows lie in the problem
+  // Of several blocks of rows, else null: logprob of all rows, for the loss, and the sums of
+  // grad_weight, [V][packed_ld], which go on from block to block.
+  float* row_logprob = nullptr;
+  float* weight_sums = nullptr;
 };
 
 Status RunForward(const Call& call);

@@ -50,6 +50,10 @@ struct Kernels {
                            cudaStream_t stream) {
     return Launch<Arithmetic<Element>, true, true>("grad_weight", product, epilogue, stream);
   }
+  static Status GradWeightOfBlock(const Product& product, const GradWeightBlockEpilogue& epilogue,
+                                  cudaStream_t stream) {
+    return Launch<Arithmetic<Element>, true, true>("grad_weight", product, epilogue, stream);
+  }
   static constexpr ProductKernels<Element> Table() {
     return {&Forward, &DLogits, &GradHidden, &GradWeight};
   }

@@ -6,6 +6,7 @@
 namespace plumbline::kernel::cuda {
 
 const Path kSimtPath = {portable::kTile, portable::Kernels<portable::Simt, __nv_bfloat16>::Table(),
-                        portable::Kernels<portable::Simt, __half>::Table()};
+                        portable::Kernels<portable::Simt, __half>::Table(),
+                        &portable::Kernels<portable::Simt, __nv_bfloat16>::GradWeightOfBlock};
 
 }  // namespace plumbline::kernel::cuda

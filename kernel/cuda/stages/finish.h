@@ -21,7 +21,8 @@ namespace plumbline::kernel::cuda {
 
 // The partial sums of the rows [first, first + rows) of a list, as SoftmaxEpilogue wrote them.
 struct PartialSums {
-  const float *max = nullptr, *sum = nullptr, *moment = nullptr;  // [tiles][stride]
+  // [tiles][stride]. moment null: no entropy is asked for, and the saved mean gaps are 0.
+  const float *max = nullptr, *sum = nullptr, *moment = nullptr;
   int64_t stride = 0;
   int64_t tiles = 0;
   int64_t first = 0, rows = 0;

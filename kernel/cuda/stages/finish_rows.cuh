@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kRows* kChains)
       const int64_t at = tile * partial.stride + row;
       const float y = Exponent(partial.max[at], max, scale), factor = Exp2(y), s = partial.sum[at];
       sum = fmaf(factor, s, sum);
-      moment = fmaf(factor, fmaf(y, s, partial.moment[at]), moment);
+      if (partial.moment != nullptr) moment = fmaf(factor, fmaf(y, s, partial.moment[at]), moment);
       const int64_t kept = tile - outputs.offsets.first;
       if (outputs.offsets.data != nullptr && kept >= 0)
         outputs.offsets.data[place * outputs.offsets.ld + kept] = y;

@@ -46,7 +46,7 @@ struct Counts {
   int64_t counted, first_invalid;
 };
 
-// Counts over all rows; every thread gets the result.
+// Counts over all rows of the problem; every thread gets the result.
 __device__ Counts CountRows(const RowInputs& inputs) {
   __shared__ unsigned long long counted, first;
   constexpr unsigned long long kNone = ~0ull;
@@ -57,9 +57,9 @@ __device__ Counts CountRows(const RowInputs& inputs) {
   __syncthreads();
   unsigned long long of_warp = 0, lowest = kNone;
 #pragma unroll 4
-  for (int64_t base = 0; base < inputs.rows; base += kThreads) {
+  for (int64_t base = 0; base < inputs.all; base += kThreads) {
     const int64_t i = base + threadIdx.x;
-    const Kind kind = i < inputs.rows ? Look(inputs, i).kind : Kind::kIgnored;
+    const Kind kind = i < inputs.all ? Look(inputs, i - inputs.first).kind : Kind::kIgnored;
     of_warp += __popc(__ballot_sync(kAllLanes, kind != Kind::kIgnored));
     if (kind == Kind::kInvalid && lowest == kNone) lowest = static_cast<unsigned long long>(i);
   }
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-RowInputs RowInputsOf(const Problem& problem) {
+RowInputs RowInputsOf(const Problem& problem, const RowRange& range) {
   const auto view = [](const std::optional<ConstTensor>& tensor) {
     if (!tensor) return VectorView{};
     return VectorView{tensor->data, tensor->rank == 0 ? 0 : tensor->stride[0]};
@@ -261,6 +261,8 @@ RowInputs RowInputsOf(const Problem& problem) {
   return {.rows = problem.rows(),
           .vocab = problem.vocab(),
           .ignore_index = problem.ignore_index,
+          .first = range.first,
+          .all = range.all,
           .labels = {problem.labels.data, problem.labels.stride[0]},
           .labels_64 = problem.labels.dtype == DType::kI64,
           .temperature = view(problem.temperature),

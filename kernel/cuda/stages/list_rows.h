@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernel/cuda/epilogue/d_logits.cuh"
+#include "kernel/cuda/layout/row_blocks.h"
 #include "kernel/cuda/layout/saved_state.h"
 #include "kernel/problem.h"
 #include "kernel/status.h"
@@ -26,6 +27,9 @@ struct VectorView {
 // The inputs that decide which rows take part.
 struct RowInputs {
   int64_t rows = 0, vocab = 0, ignore_index = 0;
+  // The rows are those from `first` on of a problem of `all` rows, whose vectors go on before them and
+  // behind. Census::counted and first_invalid are over all.
+  int64_t first = 0, all = 0;
   VectorView labels;
   bool labels_64 = false;
   VectorView temperature;   // fp32; stride 0: one for all
@@ -34,14 +38,15 @@ struct RowInputs {
   Reduction reduction = Reduction::kNone;
 };
 
-RowInputs RowInputsOf(const Problem& problem);
+// Returns the inputs of a problem whose rows are a block of a larger one's, or all of it.
+RowInputs RowInputsOf(const Problem& problem, const RowRange& range);
 
 // Counts of one list, and the counters of a pass's products, in the workspace.
 struct Census {
   int32_t live;           // rows on the list
   int32_t compacted;      // whether they are fewer than there are, so that list and rows differ
   int64_t counted;        // what `mean` divides by: rows not ignored
-  int64_t first_invalid;  // -1: none
+  int64_t first_invalid;  // of all rows; -1: none
   // Product::begun, made 0 with the list: of the products that await the previous launch, and of those
   // that may run beside it.
   int32_t begun, begun_beside;

@@ -37,6 +37,8 @@ struct Path {
                         // (kernel/cuda/layout/workspace.h)
   ProductKernels<__nv_bfloat16> bf16;
   ProductKernels<__half> f16;
+  // grad_weight of one block of rows of several, which are of bf16 problems alone.
+  Status (*grad_weight_of_block)(const Product&, const GradWeightBlockEpilogue&, cudaStream_t);
   // The last stages are the same on all paths; a path of the harness may have its own.
   decltype(&FinishRows) finish_rows = &FinishRows;
   decltype(&FinishGradHidden) finish_grad_hidden = &FinishGradHidden;
