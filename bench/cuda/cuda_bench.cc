@@ -28,8 +28,9 @@
 // for forward, three for backward, and four for both, in two calls or in one. The one call is
 // gradients_in_forward, which may keep as many logits as kernel/linear_cross_entropy.h says by default.
 // few_rows is backward alone beside its products. Others have another reference: per_token (four times
-// 8192 rows for 32768), weight_once and weight_thrice (a device-to-device copy that moves as many bytes
-// as weight has, or three times as many) and half_ignored (no row ignored).
+// 8192 rows for 32768, and in one call four times 32768 for 131072), weight_once and weight_thrice (a
+// device-to-device copy that moves as many bytes as weight has, or three times as many) and
+// half_ignored (no row ignored).
 //
 // Outputs are poisoned before each measurement and checked after it: beside cuBLAS against its
 // products, elsewhere for being numbers (bench/cuda/operator_run.h). A benchmark that fails is an error
@@ -283,6 +284,9 @@ void RegisterAll() {
                BesideOurselves(state, {32768, 4096, 131072}, {8192, 4096, 131072}, 4, pass);
              });
   }
+  Register("per_token/gradients_in_forward/131072x4096x131072", [](benchmark::State& state) {
+    BesideOurselves(state, {131072, 4096, 131072}, {32768, 4096, 131072}, 4, kAtOnce);
+  });
   Register("half_ignored/forward_backward/8192x4096x151936", [](benchmark::State& state) {
     BesideOurselves(state, {8192, 4096, 151936, true}, {8192, 4096, 151936}, 1, kBoth);
   });
@@ -293,8 +297,9 @@ void RegisterAll() {
                [shape](benchmark::State& state) { BesideCopy(state, shape, kForward, 1); });
     }
   }
-  Register("weight_thrice/forward_backward/128x4096x151936",
-           [](benchmark::State& state) { BesideCopy(state, {128, 4096, 151936}, kBoth, 3); });
+  Register("weight_thrice/forward_backward/128x4096x151936", [](benchmark::State& state) {
+    BesideCopy(state, {128, 4096, 151936}, kBoth, 3);
+  });
 }
 
 std::string Version(int number) {
