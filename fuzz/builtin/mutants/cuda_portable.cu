@@ -181,12 +181,12 @@ Status Rows(const PartialSums& partial, const ForwardList& list, const ForwardOu
 }
 
 Status FinishedGradHidden(const float* sums, int64_t ld, const int32_t* slot,
-                          const GradHiddenOutput& output, cudaStream_t stream) {
+                          const GradientOutput& output, cudaStream_t stream) {
   // The per-thread stream is used, or the legacy stream (nullptr) if the call is on the former. Nothing
   // orders it after the call's stream.
   if (CurrentCall().Is("stream-not-waited"))
     stream = stream == cudaStreamPerThread ? nullptr : cudaStreamPerThread;
-  return FinishGradHidden(sums, ld, slot, output, stream);
+  return FinishGradient(sums, ld, slot, output, stream);
 }
 
 }  // namespace

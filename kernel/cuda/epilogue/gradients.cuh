@@ -3,7 +3,8 @@
 // The epilogues of the two gradients. grad_hidden is summed in stretches (kernel/stretches.h), in fp32.
 // A product that is a part of a stretch continues from the accumulators of the part before, so that the
 // chain of an element is the same whatever the chunks; one that ends its stretch adds to the totals.
-// grad_weight is complete after one product, or after one for each block of rows, and is rounded once.
+// grad_weight is complete after one product, and is rounded once; with blocks of rows after one product
+// for each.
 
 #pragma once
 
@@ -165,53 +166,29 @@ struct GradWeightLines {
   }
 };
 
-// Returns whether GradWeightLines is valid for tiles of that many columns.
-inline bool HasLines(const GradWeightEpilogue& epilogue, int tile_columns) {
-  return epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
-         RowsAligned(epilogue.grad_weight, epilogue.row_stride,
-                     epilogue.stored == Stored::kF32 ? 4 : 2);
-}
-
-// grad_weight of a block of rows of several: its chain goes on from the sums of the blocks before. The
-// last block stores the output. Which of the stores a product has is chosen at run time.
+// grad_weight of a block of rows of several: its chain goes on from the sums of the blocks before, and
+// leaves sums. A store of the output would take registers that the accumulators need.
 struct GradWeightBlockEpilogue {
   static constexpr bool kLoads = true;
   static constexpr bool kIsGradient = true;
 
-  float* sums = nullptr;           // at the chunk's first row: [row, column]
-  int64_t ld = 0;                  // even
-  bool first = true, last = true;  // of the blocks
-  bool lines = false;              // HasLines
-  GradWeightEpilogue output = {};
+  float* sums = nullptr;  // at the chunk's first row: [row, column]
+  int64_t ld = 0;         // even
+  bool first = true;      // of the blocks
+  int64_t columns = 0;
 
+  // `rows` are those of the chunk.
   template <int BN>
-  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t) const {
-    LoadSums<BN>(d, first ? nullptr : sums, ld, row, column, output.rows, output.columns);
+  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t rows) const {
+    LoadSums<BN>(d, first ? nullptr : sums, ld, row, column, rows, columns);
   }
-
   template <int BN, class Scratch>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t live_rows,
-                        Scratch scratch) const {
-    if (last && lines && output.stored == Stored::kBf16) {
-      GradWeightLines<__nv_bfloat16>{static_cast<__nv_bfloat16*>(output.grad_weight), output.row_stride,
-                                     output.rows}
-          .template Store<BN>(d, row, column, live_rows, scratch);
-    } else if (last) {
-      output.Store<BN>(d, row, column, live_rows, scratch);
-    } else {
-      StoreSums<BN>(d, row, column);
-    }
-  }
-
- private:
-  template <int BN>
-  __device__ void StoreSums(const float (&d)[BN / 2], int64_t row, int64_t column) const {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t rows, Scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
       const int64_t r = row + lane / 4 + i / 2 % 2 * 8, c = column + i / 4 * 8 + lane % 4 * 2;
-      if (r < output.rows && c < output.columns)
-        *reinterpret_cast<float2*>(&sums[r * ld + c]) = {d[i], d[i + 1]};
+      if (r < rows && c < columns) *reinterpret_cast<float2*>(&sums[r * ld + c]) = {d[i], d[i + 1]};
     }
   }
 };
@@ -219,7 +196,9 @@ struct GradWeightBlockEpilogue {
 // Calls `launch` with the most special epilogue that is valid for tiles of that many columns.
 template <class Element, class Launch>
 auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const Launch& launch) {
-  const bool lines = HasLines(epilogue, tile_columns);
+  const bool lines =
+      epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
+      RowsAligned(epilogue.grad_weight, epilogue.row_stride, epilogue.stored == Stored::kF32 ? 4 : 2);
   if (lines && epilogue.stored == Stored::kF32) {
     return launch(GradWeightLines<float>{static_cast<float*>(epilogue.grad_weight), epilogue.row_stride,
                                          epilogue.rows});

@@ -30,9 +30,7 @@ Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cu
 
 Status GradWeightOfBlock(const Product& product, const GradWeightBlockEpilogue& epilogue,
                          cudaStream_t stream) {
-  GradWeightBlockEpilogue known = epilogue;
-  known.lines = HasLines(epilogue.output, GradWeightTile::kColumns);
-  return LaunchProduct<__nv_bfloat16, GradWeightTile>(product, known, stream, NoHooks(),
+  return LaunchProduct<__nv_bfloat16, GradWeightTile>(product, epilogue, stream, NoHooks(),
                                                       GradHiddenBefore(product));
 }
 

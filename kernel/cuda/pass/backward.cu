@@ -104,12 +104,20 @@ Status RunChunks(const Call& call, const BackwardMemory& memory, const HiddenOpe
   return status.ok() && in_place ? RunInPlace<Element>(call, memory, hidden) : status;
 }
 
+GradientOutput OutputOf(const Tensor& grad) {
+  return {grad.data,      StoredAs(grad.dtype), grad.stride[0],
+          grad.stride[1], grad.shape[0],        grad.shape[1]};
+}
+
 Status StoreGradHidden(const Call& call, const BackwardMemory& memory) {
-  const Tensor& grad = *call.results.grad_hidden;
-  const GradHiddenOutput output = {grad.data,      StoredAs(grad.dtype), grad.stride[0],
-                                   grad.stride[1], call.layout.n,        call.layout.h};
-  return call.path.finish_grad_hidden(memory.totals, call.layout.packed_ld, memory.list.slot, output,
-                                      call.stream);
+  return call.path.finish_grad_hidden(memory.totals, call.layout.packed_ld, memory.list.slot,
+                                      OutputOf(*call.results.grad_hidden), call.stream);
+}
+
+// Stores grad_weight behind the last of several blocks of rows.
+Status StoreGradWeight(const Call& call) {
+  return FinishGradient(call.weight_sums, call.layout.packed_ld, nullptr,
+                        OutputOf(*call.results.grad_weight), call.stream);
 }
 
 }  // namespace
@@ -143,6 +151,8 @@ Status RunBackward(const Call& given) {
                                                       : RunChunks<__nv_bfloat16>(call, memory, hidden);
   }
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
+  const bool last = call.range.first + layout.n == call.range.all;
+  if (status.ok() && call.weight_sums != nullptr && last) status = StoreGradWeight(call);
   return status;
 }
 

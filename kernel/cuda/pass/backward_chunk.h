@@ -278,6 +278,16 @@ class Chunk {
     product.beside_depth = last_.end - last_.first;
     product.beside_stretches = last_.apart ? last_.stretches : 1;
     product.begun = &memory_.list.census->begun_beside;
+    if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
+      if (call_.weight_sums != nullptr) {
+        const GradWeightBlockEpilogue epilogue = {
+            .sums = call_.weight_sums + first_ * layout_.packed_ld,
+            .ld = layout_.packed_ld,
+            .first = call_.range.first == 0,
+            .columns = layout_.h};
+        return call_.path.grad_weight_of_block(product, epilogue, call_.stream);
+      }
+    }
     const Tensor& grad = *call_.results.grad_weight;
     const int64_t offset = first_ * grad.stride[0];
     GradWeightEpilogue epilogue;
@@ -288,20 +298,7 @@ class Chunk {
     epilogue.column_stride = grad.stride[1];
     epilogue.rows = columns_;
     epilogue.columns = layout_.h;
-    if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
-      if (call_.weight_sums != nullptr)
-        return call_.path.grad_weight_of_block(product, OfBlock(epilogue), call_.stream);
-    }
     return KernelsOf<Element>(call_.path).grad_weight(product, epilogue, call_.stream);
-  }
-
-  // Returns the epilogue of a block of rows whose sums become `output` with the last block.
-  GradWeightBlockEpilogue OfBlock(const GradWeightEpilogue& output) const {
-    return {.sums = call_.weight_sums + first_ * layout_.packed_ld,
-            .ld = layout_.packed_ld,
-            .first = call_.range.first == 0,
-            .last = call_.range.first + layout_.n == call_.range.all,
-            .output = output};
   }
 
   const Call& call_;

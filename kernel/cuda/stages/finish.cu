@@ -47,10 +47,10 @@ __device__ void StoreLines(const float* sums, Element* to, int64_t columns) {
 }
 
 __global__ void __launch_bounds__(kStoreThreads)
-    FinishGradHiddenKernel(const float* sums, int64_t ld, const int32_t* slot,
-                           const GradHiddenOutput output, bool lines) {
+    FinishGradientKernel(const float* sums, int64_t ld, const int32_t* slot,
+                         const GradientOutput output, bool lines) {
   for (int64_t i = blockIdx.x; i < output.rows; i += gridDim.x) {
-    const int32_t place = slot[i];
+    const int32_t place = slot != nullptr ? slot[i] : static_cast<int32_t>(i);
     if (lines && place >= 0) {
       const float* const from = sums + place * ld;
       const int64_t at = i * output.row_stride;
@@ -107,14 +107,14 @@ Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, 
                       census, mean, loss);
 }
 
-Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
-                        const GradHiddenOutput& output, cudaStream_t stream) {
+Status FinishGradient(const float* sums, int64_t ld, const int32_t* slot, const GradientOutput& output,
+                      cudaStream_t stream) {
   const int64_t blocks = std::min(output.rows, kMostFinishBlocks);
   if (blocks == 0) return Status::Ok();
   const bool lines = output.stored != Stored::kF32 && output.column_stride == 1 &&
                      output.columns % 8 == 0 && RowsAligned(output.data, output.row_stride, 2);
-  return LaunchKernel("FinishGradHidden", FinishGradHiddenKernel, blocks, kStoreThreads, 0, stream,
-                      sums, ld, slot, output, lines);
+  return LaunchKernel("FinishGradient", FinishGradientKernel, blocks, kStoreThreads, 0, stream, sums,
+                      ld, slot, output, lines);
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The last stages: reduce the partial sums of tiles to the outputs of a row, reduce rows to the loss,
-// and convert grad_hidden from fp32 sums to the dtype and strides of the output.
+// and convert gradients from fp32 sums to the dtype and strides of the output.
 //
 // Every order of addition is a function of the vocabulary and the tile width alone. First comes the
 // exact maximum over all tiles. Then each tile's sums are rescaled to it once and added in 32 strided
@@ -49,15 +49,16 @@ struct StretchSums {
 Status AddStretches(const StretchSums& sums, float* totals, int64_t ld, int64_t columns, int64_t rows,
                     const Census* census, bool first, cudaStream_t stream);
 
-struct GradHiddenOutput {
+struct GradientOutput {
   void* data = nullptr;
   Stored stored = Stored::kF32;
   int64_t row_stride = 0, column_stride = 0;  // elements; any
   int64_t rows = 0, columns = 0;
 };
 
-// Stores grad_hidden from sums, [live][ld]. Rows on no list are +0, invalid ones NaN.
-Status FinishGradHidden(const float* sums, int64_t ld, const int32_t* slot,
-                        const GradHiddenOutput& output, cudaStream_t stream);
+// Stores a gradient from sums, [place][ld]. Rows whose slot is kZeroRow are +0, those of kInvalidRow
+// NaN. slot null: each row's place is its own number.
+Status FinishGradient(const float* sums, int64_t ld, const int32_t* slot, const GradientOutput& output,
+                      cudaStream_t stream);
 
 }  // namespace plumbline::kernel::cuda

@@ -41,7 +41,7 @@ struct Path {
   Status (*grad_weight_of_block)(const Product&, const GradWeightBlockEpilogue&, cudaStream_t);
   // The last stages are the same on all paths; a path of the harness may have its own.
   decltype(&FinishRows) finish_rows = &FinishRows;
-  decltype(&FinishGradHidden) finish_grad_hidden = &FinishGradHidden;
+  decltype(&FinishGradient) finish_grad_hidden = &FinishGradient;
   decltype(&AddStretches) add_stretches = &AddStretches;
   bool stretches_at_once = false;  // whether grad_hidden's product may be of several (Product::stretch)
   bool makes_kept = false;         // whether the gradients' products make Product::kept
