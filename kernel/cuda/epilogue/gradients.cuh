@@ -172,18 +172,18 @@ struct GradWeightBlockEpilogue {
   static constexpr bool kLoads = true;
   static constexpr bool kIsGradient = true;
 
-  float* sums = nullptr;  // at the chunk's first row: [row, column]
-  int64_t ld = 0;         // even
-  bool first = true;      // of the blocks
-  int64_t columns = 0;
+  float* sums = nullptr;          // at the chunk's first row: [row, column]
+  int64_t ld = 0;                 // even
+  bool first = true;              // of the blocks
+  int64_t rows = 0, columns = 0;  // of the chunk
 
-  // `rows` are those of the chunk.
+  // live_rows is not used, as in GradWeightEpilogue.
   template <int BN>
-  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t rows) const {
+  __device__ void Load(float (&d)[BN / 2], int64_t row, int64_t column, int64_t) const {
     LoadSums<BN>(d, first ? nullptr : sums, ld, row, column, rows, columns);
   }
   template <int BN, class Scratch>
-  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t rows, Scratch) const {
+  __device__ void Store(float (&d)[BN / 2], int64_t row, int64_t column, int64_t, Scratch) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {

@@ -284,6 +284,7 @@ class Chunk {
             .sums = call_.weight_sums + first_ * layout_.packed_ld,
             .ld = layout_.packed_ld,
             .first = call_.range.first == 0,
+            .rows = columns_,
             .columns = layout_.h};
         return call_.path.grad_weight_of_block(product, epilogue, call_.stream);
       }
