@@ -52,15 +52,16 @@ struct Execution {
   void* stream = nullptr;
   CudaPath path = CudaPath::kBest;
   // CUDA, ForwardBackward: the most bytes in which forward's logits are kept for backward, 2 each where
-  // they are exponents, else 4. Changes no bit. Offsets of exponents, a 64th, are beside it, and the
-  // start of d_logits, which then lie in place of exponents: an eighth of the columns at most, or 192,
-  // and rows up to a multiple of 64. d_logits of kept logits add up to a quarter to the workspace, at
-  // most 1 GiB. With blocks of rows it is the most bytes of the whole workspace.
+  // they are exponents, else 4. Changes no bit, unless it decides about blocks of rows. Offsets of
+  // exponents, a 64th, are beside it, and the start of d_logits, which then lie in place of exponents:
+  // an eighth of the columns at most, or 192, and rows up to a multiple of 64. d_logits of kept logits
+  // add up to a quarter to the workspace, at most 1 GiB. With blocks of rows it is the most bytes of
+  // the whole workspace.
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, ForwardBackward, where exponents are what is kept: the rows that go through both passes at a
-  // time, up to a multiple of 64, whatever memory the sums of grad_weight take then. 0: all rows, or
-  // blocks that fit in kept_logits_bytes (kernel/OPERATION.md, "Blocks of rows"). Not negative. Changes
-  // bits of grad_weight where rows take no part, and no others.
+  // time, up to a multiple of 64, whatever memory the sums of grad_weight take then. 0: all rows, or,
+  // where rows are many, blocks that fit in kept_logits_bytes (kernel/OPERATION.md, "Blocks of rows").
+  // Not negative. Changes bits of grad_weight where rows take no part, and no others.
   int64_t block_rows = 0;
   // CUDA, GetSizes, Forward and Backward: the most bytes of `saved` in which forward's logits are kept,
   // so that Backward need not compute them again. Changes no bit. d_logits of kept columns add up to a

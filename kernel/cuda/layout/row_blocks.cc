@@ -18,6 +18,12 @@ namespace {
 // logits of 800 to 1080 rows, 2 V H operations each.
 constexpr int64_t kRowsOfSums = 1080;
 constexpr int64_t kLeastRows = 256;  // of a block, and what its rows are a multiple of
+// Each chunk of grad_weight reads hidden, and its d_logits have the same memory whatever N: that makes
+// bytes grow with N^2. From three blocks of 8192 rows on, or of 64 MiB of hidden if these are more
+// rows, the sums cost fewer. 32768 x 4096 x 131072 takes 176 ms on an H100 in blocks of 8192, 187 to
+// 192 in blocks of 16384 and 198 in one (bench/NOTES.md, 38).
+constexpr int64_t kBlockRows = 8192, kBlockElements = int64_t{8192} * 4096;
+constexpr int64_t kLeastBlocks = 3;
 
 // Returns the bytes that a block's row takes at most beside the start of d_logits in place: exponents,
 // offsets, hidden packed, two sums of grad_hidden, and the row's numbers.
@@ -30,21 +36,24 @@ int64_t BytesOfRow(int64_t h, int64_t v) {
 // place, partial sums of forward and a packed weight.
 int64_t BytesOfBlocks(int64_t h, int64_t v, bool weight) {
   const int64_t ld = RoundUp(h, 8), sums = weight ? HeldProduct(HeldProduct(v, ld), 4) : 0;
-  return sums + 2 * kInPlaceWork / std::max<int64_t>(ld, 1) + (int64_t{96} << 20);
+  return sums + 2 * InPlaceElements(std::max<int64_t>(ld, 1)) + (int64_t{96} << 20);
 }
 
-// Returns the rows of as many blocks of as many rows each as fit in the limit, if they cost less than
-// multiplying again for logits that are not kept; else all rows.
+// Returns the rows of blocks that fit in the limit, if they cost less than one block, which multiplies
+// again for logits that are not kept; else all rows.
 int64_t Chosen(const Problem& problem, const Results& results, size_t limit) {
   const int64_t n = problem.rows(), h = problem.hidden_size(), v = problem.vocab();
   const auto bytes = static_cast<int64_t>(std::min(limit, kMostBytes));
   const int64_t kept_rows = bytes / std::max<int64_t>(2 * RoundUp(v, kExponentGroup), 1);
-  if (n <= kept_rows) return n;
+  const int64_t best = std::max(kBlockRows, kBlockElements / std::max<int64_t>(RoundUp(h, 8), 1));
   const int64_t left = bytes - BytesOfBlocks(h, v, results.grad_weight.has_value());
-  const int64_t most = std::max<int64_t>(left, 0) / BytesOfRow(h, v) / kLeastRows * kLeastRows;
-  if (most == 0) return n;
+  const int64_t fit = std::max<int64_t>(left, 0) / BytesOfRow(h, v);
+  const int64_t most = std::min(best, fit) / kLeastRows * kLeastRows;
+  if (n == 0 || v == 0 || most == 0) return n;
   const int64_t blocks = CeilDiv(n, most);
-  if (n - kept_rows <= kRowsOfSums * (blocks - 1)) return n;
+  const bool fewer_bytes = blocks >= kLeastBlocks && fit >= best;
+  const bool less_work = n > kept_rows && n - kept_rows > kRowsOfSums * (blocks - 1);
+  if (!fewer_bytes && !less_work) return n;
   return std::min(RoundUp(CeilDiv(n, blocks), kLeastRows), n);
 }
 

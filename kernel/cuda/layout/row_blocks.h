@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of rows in gradients in forward (kernel/OPERATION.md, "Blocks of rows"): where there is no
-// memory for the exponents of all rows, one block of rows after another goes through both passes, with
-// all of its exponents kept. A block is a problem of its own, of views. What goes on from block to
-// block are the sums of grad_weight, in fp32, and logprob of all rows, for the loss.
+// Blocks of rows in gradients in forward (kernel/OPERATION.md, "Blocks of rows"): where rows are many,
+// one block of them after another goes through both passes, with all of its exponents kept. A block is
+// a problem of its own, of views. What goes on from block to block are the sums of grad_weight, in
+// fp32, and logprob of all rows, for the loss.
 //
 // The division decides bits of grad_weight where rows are dropped. So it is a rule on shapes, dtype,
 // results and execution, the same for every device.

@@ -99,7 +99,7 @@ int64_t WithAStretch(const Layout& layout, int64_t most) {
 // take memory beside the exponents.
 KeptChunks InPlaceChunks(const DeviceCosts& costs, const Layout& layout) {
   const int64_t columns = layout.v - layout.first_kept;
-  const int64_t most = kInPlaceWork / HeldProduct(layout.n, std::max<int64_t>(layout.packed_ld, 1));
+  const int64_t most = InPlaceElements(layout.packed_ld) / std::max<int64_t>(layout.n, 1);
   return BestInPlaceChunks(costs, layout.n, layout.h, columns, std::min(most, columns / 8));
 }
 

@@ -112,9 +112,14 @@ constexpr bool KeptAsExponents(DType dtype, KeptForm form) {
   return dtype == DType::kBf16 && form == KeptForm::kDefault;
 }
 
-// N H times the most columns of a chunk in place: 3168 for 8192 x 4096, whose d_logits take 50 MiB. A
-// product takes about 4 rounds of tiles on an H200, and exactly 4 where H is 1024 or 2048.
-inline constexpr int64_t kInPlaceWork = int64_t{8192} * 4096 * 3168;
+// Returns the elements of d_logits of the longest chunk in place, unless that is less than kTileStep
+// columns: those of 12672 columns of 8192 rows where H is at most 2048, else those of 3168 at 8192 x
+// 4096, whose d_logits take 50 MiB. Products of twice as many columns would take 2 % less there, and
+// 52 MiB more (bench/NOTES.md, 38).
+constexpr int64_t InPlaceElements(int64_t h) {
+  constexpr int64_t kWork = int64_t{8192} * 4096 * 3168;
+  return h <= 2048 ? int64_t{8192} * 12672 : kWork / h;
+}
 
 // What is kept of logits, and whether backward may write over it.
 struct Keeping {

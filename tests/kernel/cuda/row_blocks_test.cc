@@ -86,10 +86,15 @@ TEST(CudaRowBlocks, TakeNoMoreThanTheLimit) {
 // where nothing is kept as exponents; or if they are not divided where it saves much.
 TEST(CudaRowBlocks, AreChosenWhereTheySaveWork) {
   EXPECT_EQ(Asked({8192, 4096, 151936}).Rows(Within(size_t{8} << 30)), 8192);
-  EXPECT_EQ(Asked({32768, 4096, 131072}).Rows(Within(size_t{8} << 30)), 32768);
-  const int64_t of_many = Asked({131072, 4096, 131072}).Rows(Within(size_t{8} << 30));
-  EXPECT_GE(of_many, 16384);
-  EXPECT_LT(of_many, 32768);
+  // From three blocks on they are faster, though all exponents fit.
+  EXPECT_EQ(Asked({16384, 4096, 131072}).Rows(Within(size_t{8} << 30)), 16384);
+  EXPECT_EQ(Asked({32768, 4096, 131072}).Rows(Within(size_t{8} << 30)), 8192);
+  EXPECT_EQ(Asked({131072, 4096, 131072}).Rows(Within(size_t{8} << 30)), 8192);
+  EXPECT_EQ(Asked({32768, 1024, 131072}).Rows(Within(size_t{8} << 30)), 32768);
+  // Fewer rows than these fit beside the sums.
+  EXPECT_LT(Asked({131072, 4096, 131072}).Rows(Within(size_t{4} << 30)), 8192);
+  // One block multiplies again for the logits of fewer rows than the sums cost.
+  EXPECT_EQ(Asked({9000, 4096, 131072}).Rows(Within(size_t{9000 - 900} * 131072 * 2)), 9000);
   // The sums alone pass the limit.
   EXPECT_EQ(Asked({8192, 4096, 151936}).Rows(Within(size_t{1} << 30)), 8192);
   EXPECT_EQ(Asked({131072, 4096, 131072}, DType::kF16).Rows(Within(size_t{8} << 30)), 131072);
