@@ -32,21 +32,22 @@ int64_t BytesOfRow(int64_t h, int64_t v) {
   return 2 * padded + 4 * (CeilDiv(v, kPartialColumns[0]) + 1) + 10 * ld + 128;
 }
 
-// Returns what blocks of any size take beside their rows: sums of grad_weight, the start of d_logits in
-// place, partial sums of forward and a packed weight.
-int64_t BytesOfBlocks(int64_t h, int64_t v, bool weight) {
-  const int64_t ld = RoundUp(h, 8), sums = weight ? HeldProduct(HeldProduct(v, ld), 4) : 0;
+// Returns what blocks of any size take beside their rows: sums of grad_weight, also where it is not
+// asked for, so that the division is the same for either gradient; the start of d_logits in place,
+// partial sums of forward and a packed weight.
+int64_t BytesOfBlocks(int64_t h, int64_t v) {
+  const int64_t ld = RoundUp(h, 8), sums = HeldProduct(HeldProduct(v, ld), 4);
   return sums + 2 * InPlaceElements(std::max<int64_t>(ld, 1)) + (int64_t{96} << 20);
 }
 
 // Returns the rows of blocks that fit in the limit, if they cost less than one block, which multiplies
 // again for logits that are not kept; else all rows.
-int64_t Chosen(const Problem& problem, const Results& results, size_t limit) {
+int64_t Chosen(const Problem& problem, size_t limit) {
   const int64_t n = problem.rows(), h = problem.hidden_size(), v = problem.vocab();
   const auto bytes = static_cast<int64_t>(std::min(limit, kMostBytes));
   const int64_t kept_rows = bytes / std::max<int64_t>(2 * RoundUp(v, kExponentGroup), 1);
   const int64_t best = std::max(kBlockRows, kBlockElements / std::max<int64_t>(RoundUp(h, 8), 1));
-  const int64_t left = bytes - BytesOfBlocks(h, v, results.grad_weight.has_value());
+  const int64_t left = bytes - BytesOfBlocks(h, v);
   const int64_t fit = std::max<int64_t>(left, 0) / BytesOfRow(h, v);
   const int64_t most = std::min(best, fit) / kLeastRows * kLeastRows;
   if (n == 0 || v == 0 || most == 0) return n;
@@ -84,7 +85,7 @@ int64_t RowsOfBlock(const Problem& problem, const Results& results, const Execut
   const int64_t n = problem.rows();
   const bool gradients = results.grad_hidden || results.grad_weight;
   if (!gradients || !KeptAsExponents(problem.hidden.dtype, execution.kept_form)) return n;
-  if (execution.block_rows <= 0) return Chosen(problem, results, execution.kept_logits_bytes);
+  if (execution.block_rows <= 0) return Chosen(problem, execution.kept_logits_bytes);
   return execution.block_rows < n ? std::min(RoundUp(execution.block_rows, kRowBlockStep), n) : n;
 }
 

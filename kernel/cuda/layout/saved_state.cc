@@ -73,7 +73,9 @@ std::optional<AtOnceLayout> MakeAtOnceLayout(const Problem& problem, const Resul
   };
   const int64_t all = problem.rows(), rest = rows > 0 ? all % rows : 0;
   const std::optional<RowBlockLayout> block = of_rows(rows), last = rest > 0 ? of_rows(rest) : block;
-  if (!block || !last) return std::nullopt;
+  // Without gradients there are no blocks, and the memory of a call that asks for more has to do.
+  const std::optional<Layout> forward = MakeLayout(problem, {}, keeping, clusters);
+  if (!block || !last || !forward) return std::nullopt;
   AtOnceLayout regions = {.rows = rows, .block = *block, .last = *last};
   const auto largest = [](size_t a, size_t b) { return static_cast<int64_t>(std::max(a, b)); };
   RegionAllocator allocator;
@@ -88,8 +90,9 @@ std::optional<AtOnceLayout> MakeAtOnceLayout(const Problem& problem, const Resul
     regions.weight_sums =
         allocator.Take(HeldProduct(problem.vocab(), block->passes.packed_ld), sizeof(float));
   }
-  regions.passes =
-      allocator.Take(largest(block->passes.workspace_bytes, last->passes.workspace_bytes), 1);
+  const size_t passes =
+      std::max({block->passes.workspace_bytes, last->passes.workspace_bytes, forward->workspace_bytes});
+  regions.passes = allocator.Take(static_cast<int64_t>(passes), 1);
   regions.bytes = allocator.bytes();
   if (regions.bytes > kMostBytes) return std::nullopt;
   return regions;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernel/cuda/layout/row_blocks.h"
@@ -106,6 +107,28 @@ TEST(CudaRowBlocks, AreChosenWhereTheySaveWork) {
   EXPECT_EQ(Asked({131072, 4096, 131072}).Rows(logits), 131072);
   EXPECT_EQ(Asked({0, 64, 1000}).Rows(Within(0)), 0);
   EXPECT_EQ(Asked({100, 64, 0}).Rows(Within(0)), 100);
+}
+
+// Fails if the memory of a call with both gradients is too small for one that asks for less.
+TEST(CudaRowBlocks, MemoryForMoreIsEnoughForLess) {
+  for (const int64_t n : {1, 65, 1025, 8192, 33000, 131072}) {
+    for (const int64_t h : {2, 1024, 4096}) {
+      for (const int64_t v : {3, 1000, 131072}) {
+        for (const size_t limit : {size_t{0}, size_t{1} << 30, size_t{4} << 30, size_t{8} << 30}) {
+          for (const int64_t rows : {0, 64, 4096}) {
+            Execution execution = Within(limit);
+            execution.block_rows = rows;
+            const size_t both = Asked({n, h, v}).Bytes(execution);
+            for (const auto& [hidden, weight] :
+                 {std::pair{false, false}, {true, false}, {false, true}}) {
+              EXPECT_LE(Asked({n, h, v}, DType::kBf16, hidden, weight).Bytes(execution), both)
+                  << n << " x " << h << " x " << v << " limit " << limit << " rows " << rows;
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 // Fails if what a caller asks for overflows, is taken where there are no exponents, or is not refused.
