@@ -7,18 +7,27 @@ from .mutants import name_of
 from .stored import grouped
 
 
-def gpu_table(hunts: list[dict]) -> str:
-    return table(["planted defect", "found as", "cases", "values", "after shrinking"], "llrrr", (
-        [f"`{name_of(hunt)}`", *([f"`{hunt['signature']}`", str(hunt["cases"]), grouped(hunt["values_before"]),
-                                  grouped(hunt["values_after"])] if hunt["killed"] else ["not found", "", "", ""])]
-        for hunt in hunts))
+def not_hunted(targets: list[dict], rows: list[mutant_table.Mutant]) -> list[str]:
+    """The mutants of these rows that are no target. Raises ValueError where a target is none of theirs, or twice there."""
+    tested, known = sorted(map(name_of, targets)), {row.name for row in rows}
+    if len(set(tested)) < len(tested) or not set(tested) <= known:
+        raise ValueError("the stored result is of other mutants than those of fuzz/builtin/mutants/table.txt")
+    return [row.name for row in rows if row.name not in tested]
+
+
+def gpu_table(hunts: list[dict], rows: list[mutant_table.Mutant]) -> str:
+    """A row for each hunt, and for each mutant that is newer than the result: a GPU is not there at every change."""
+    return table(["planted defect", "found as", "cases", "values", "after shrinking"], "llrrr", [
+        *([f"`{name_of(hunt)}`", *([f"`{hunt['signature']}`", str(hunt["cases"]), grouped(hunt["values_before"]),
+                                    grouped(hunt["values_after"])] if hunt["killed"] else ["not found", "", "", ""])]
+          for hunt in hunts),
+        *([f"`{name}`", "not hunted in this result", "", "", ""] for name in not_hunted(hunts, rows))])
 
 
 def of_the_table(targets: list[dict], rows: list[mutant_table.Mutant]) -> str:
     """Returns the list of rows. Raises ValueError unless the targets are their mutants, in any order."""
-    tested = sorted(map(name_of, targets))
-    if tested != sorted(row.name for row in rows):
-        raise ValueError("the stored result is of other mutants than those of fuzz/builtin/mutants/table.txt")
+    if left := not_hunted(targets, rows):
+        raise ValueError(f"the stored result lacks {', '.join(left)} of fuzz/builtin/mutants/table.txt")
     return mutant_table.listed(rows)
 
 
@@ -29,6 +38,7 @@ def values(selftest: dict, acceptance: dict) -> dict[str, str]:
     hunts = acceptance["stages"]["mutants"]["steps"]["selftest"]["result"]["hunts"]
     killed = [hunt for hunt in hunts if hunt["killed"]]
     rows = mutant_table.read()
+    on_gpu = [row for row in rows if row.path != "host"]
     return {
         "command": selftest["command"],
         "defects": str(len(defects)),
@@ -47,7 +57,7 @@ def values(selftest: dict, acceptance: dict) -> dict[str, str]:
         "gpu_defects": str(len(hunts)),
         "gpu_killed": str(len(killed)),
         "gpu_smaller": str(sum(hunt["values_after"] < hunt["values_before"] for hunt in killed)),
-        "gpu_table": gpu_table(hunts),
+        "gpu_table": gpu_table(hunts, on_gpu),
         "host_rows": of_the_table(defects, [row for row in rows if row.path == "host"]),
-        "gpu_rows": of_the_table(hunts, [row for row in rows if row.path != "host"]),
+        "gpu_rows": mutant_table.listed(on_gpu),
     }

@@ -80,7 +80,7 @@ struct AtOnceLayout {
   int64_t rows = 0;            // of every block but the last
   RowBlockLayout block, last;  // the same where there is one block
   size_t saved = 0, logprob = 0, entropy = 0, lse = 0, grad_logprob = 0, grad_entropy = 0, passes = 0;
-  // Of several blocks: logprob of all rows where there is a loss, and sums of grad_weight.
+  // Regions of several blocks: logprob of all rows where there is a loss, and sums of grad_weight.
   size_t row_logprob = 0, weight_sums = 0;
   size_t bytes = 0;  // of all, the passes' included
 };

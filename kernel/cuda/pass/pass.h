@@ -31,8 +31,8 @@ struct Call {
   const Kept* kept = nullptr;  // logits and rows' results that forward keeps; null: none
   bool needs_entropy = true;   // of rows, or what backward needs of it
   RowRange range;              // where the call's rows lie in the problem
-  // Of several blocks of rows, else null: logprob of all rows, for the loss, and the sums of
-  // grad_weight, [V][packed_ld], which go on from block to block.
+  // These are not null where the call is one block of rows of several: logprob of all rows, for the
+  // loss, and the sums of grad_weight, [V][packed_ld], which go on from block to block.
   float* row_logprob = nullptr;
   float* weight_sums = nullptr;
 };

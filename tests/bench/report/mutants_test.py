@@ -33,7 +33,7 @@ class Mutants(Scratch):
     # Fails if a row of the table of mutants is left out, or cut off.
     def test_rows(self):
         rows = mutant_table.read()
-        self.assertEqual([sum(row.path == "host" for row in rows), len(rows)], [81, 110])
+        self.assertEqual([sum(row.path == "host" for row in rows), len(rows)], [81, 111])
         self.assertEqual(rows[0].name, "hidden-tail-dropped")
         self.assertTrue(rows[0].what.endswith("refuses H that is no multiple of 128)"), rows[0].what)
 
@@ -45,8 +45,21 @@ class Mutants(Scratch):
 
     # Fails if a result of other mutants than the table's is shown beside it.
     def test_a_result_of_other_mutants(self):
-        with self.assertRaisesRegex(ValueError, "other mutants"):
-            found_page.of_the_table([DEFECT], mutant_table.read())
+        rows = mutant_table.read()
+        for targets in ([DEFECT | {"target": "mutant:nobody's"}], [DEFECT, DEFECT]):
+            with self.assertRaisesRegex(ValueError, "other mutants"):
+                found_page.of_the_table(targets, rows)
+        with self.assertRaisesRegex(ValueError, "lacks hidden-tail-dropped, "):
+            found_page.of_the_table([DEFECT], rows)
+
+    # Fails if a defect that was planted after the GPU's result is shown as found, or left out.
+    def test_a_newer_defect_is_not_hunted(self):
+        rows = [row for row in mutant_table.read() if row.path == "cuda-hopper"]
+        hunt = {"target": f"cuda-mutant:{rows[0].name}", "killed": True, "signature": "bound:lse", "cases": 3,
+                "values_before": 9, "values_after": 4}
+        lines = found_page.gpu_table([hunt], rows).splitlines()
+        self.assertEqual(lines[2], f"| `{rows[0].name}` | `bound:lse` | 3 | 9 | 4 |")
+        self.assertEqual(lines[3:], [f"| `{row.name}` | not hunted in this result |  |  |  |" for row in rows[1:]])
 
 
 if __name__ == "__main__":
