@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 from report.found_page import gpu_table
 from report.gpu_page import torch_table
+from report.mutant_table import Mutant
 from report.peers_page import ahead, said
 from report.speed_page import split_table
 from report.stored import about
@@ -59,7 +60,8 @@ class Tables(unittest.TestCase):
 
     # Fails if a defect that was not found looks like one that was.
     def test_a_defect_that_was_not_found(self):
-        self.assertEqual(gpu_table([{"target": "cuda-mutant:x", "killed": False, "cases": 9}]).splitlines()[2],
+        self.assertEqual(gpu_table([{"target": "cuda-mutant:x", "killed": False, "cases": 9}],
+                                   [Mutant("x", "cuda-portable", "Depth", "what is wrong")]).splitlines()[2],
                          "| `x` | not found |  |  |  |")
 
     # Fails if shares are of one job's time, or shrinking counts as the harness's.
