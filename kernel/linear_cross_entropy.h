@@ -55,8 +55,8 @@ struct Execution {
   // they are exponents, else 4. Changes no bit, unless it decides about blocks of rows. Offsets of
   // exponents, a 64th, are beside it, and the start of d_logits, which then lie in place of exponents:
   // an eighth of the columns at most, or 192, and rows up to a multiple of 64. d_logits of kept logits
-  // add up to a quarter to the workspace, at most 1 GiB. With blocks of rows it is the most bytes of
-  // the whole workspace.
+  // add up to a quarter to the workspace, at most 1 GiB. Where it decides about blocks, it is
+  // the most bytes of the whole workspace.
   size_t kept_logits_bytes = size_t{8} << 30;
   // CUDA, ForwardBackward, where exponents are what is kept: the rows that go through both passes at a
   // time, up to a multiple of 64, whatever memory the sums of grad_weight take then. 0: all rows, or,

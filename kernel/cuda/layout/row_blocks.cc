@@ -33,11 +33,20 @@ int64_t BytesOfRow(int64_t h, int64_t v) {
 }
 
 // Returns what blocks of any size take beside their rows: sums of grad_weight, also where it is not
-// asked for, so that the division is the same for either gradient; the start of d_logits in place,
-// partial sums of forward and a packed weight.
-int64_t BytesOfBlocks(int64_t h, int64_t v) {
+// asked for, so that the division is the same for either gradient; the start of d_logits in place;
+// partial sums of forward, a packed weight and stretches at once; of each of all n rows its logprob for
+// the loss, and what forward alone has in the workspace.
+int64_t BytesOfBlocks(int64_t n, int64_t h, int64_t v) {
   const int64_t ld = RoundUp(h, 8), sums = HeldProduct(HeldProduct(v, ld), 4);
-  return sums + 2 * InPlaceElements(std::max<int64_t>(ld, 1)) + (int64_t{96} << 20);
+  return sums + 2 * InPlaceElements(ld) + (int64_t{224} << 20) + 40 * n;
+}
+
+// Returns the most rows of a block: the start of d_logits in place is no longer than kTileStep columns
+// of them.
+int64_t MostRows(int64_t h) {
+  const int64_t ld = RoundUp(h, 8);
+  const int64_t best = std::max(kBlockRows, kBlockElements / std::max<int64_t>(ld, 1));
+  return std::min(best, InPlaceElements(ld) / kTileStep);
 }
 
 // Returns the rows of blocks that fit in the limit, if they cost less than one block, which multiplies
@@ -46,8 +55,7 @@ int64_t Chosen(const Problem& problem, size_t limit) {
   const int64_t n = problem.rows(), h = problem.hidden_size(), v = problem.vocab();
   const auto bytes = static_cast<int64_t>(std::min(limit, kMostBytes));
   const int64_t kept_rows = bytes / std::max<int64_t>(2 * RoundUp(v, kExponentGroup), 1);
-  const int64_t best = std::max(kBlockRows, kBlockElements / std::max<int64_t>(RoundUp(h, 8), 1));
-  const int64_t left = bytes - BytesOfBlocks(h, v);
+  const int64_t best = MostRows(h), left = bytes - BytesOfBlocks(n, h, v);
   const int64_t fit = std::max<int64_t>(left, 0) / BytesOfRow(h, v);
   const int64_t most = std::min(best, fit) / kLeastRows * kLeastRows;
   if (n == 0 || v == 0 || most == 0) return n;

@@ -62,11 +62,11 @@ Execution OfRows(int64_t rows) { return {.device = Device::kCuda, .block_rows = 
 // last block, which has fewer rows, needs more than the others.
 TEST(CudaRowBlocks, TakeNoMoreThanTheLimit) {
   int several = 0;
-  for (const int64_t n : {3000, 40000, 131072, 1000000}) {
+  for (const int64_t n : {3000, 35840, 131072, 1000000, 7226368, 72263680}) {
     for (const int64_t h : {8, 1024, 2304, 4096, 7168}) {
       for (const int64_t v : {1000, 32003, 131072, 256000}) {
         for (const size_t limit :
-             {size_t{1} << 28, size_t{1} << 30, size_t{4} << 30, size_t{8} << 30}) {
+             {size_t{1} << 28, size_t{1} << 30, size_t{4} << 30, size_t{5} << 30, size_t{8} << 30}) {
           for (const auto& [hidden, weight] : {std::pair{true, true}, {true, false}, {false, true}}) {
             const Asked asked({n, h, v}, DType::kBf16, hidden, weight);
             const int64_t rows = asked.Rows(Within(limit));
