@@ -278,7 +278,7 @@ TEST_P(GpuRowBlocks, WithRowsDroppedKeepAllBitsButThoseOfGradWeight) {
   for (size_t i = 1; i < 300; i += 7) values.g[i] = values.k[i] = 0;
   TestOutputs one = Apart(values, {}, On());
   TestOutputs found = InOneCall(values, {}, InBlocks(64));
-  // A sum of 300 products in fp32; a row that were left out would change an element by about a
+  // An element is a sum of 300 products in fp32. Without one of its rows it would be off by about a
   // hundredth of the largest.
   float largest = 0, off = 0;
   for (size_t i = 0; i < one.grad_weight.size(); ++i) {

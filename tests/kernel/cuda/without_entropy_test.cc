@@ -34,7 +34,7 @@ class GpuWithoutEntropy : public KeepingOnEachPath {
   }
 };
 
-// Returns whether every byte of forward's moments, in a workspace that begins at `base`, is 0xff.
+// Returns whether every byte of forward's moments in a workspace is 0xff.
 bool HasNoMoment(const std::vector<std::byte>& workspace, const cuda::Layout& layout, int columns) {
   const cuda::ForwardLayout& forward = layout.ForwardOf(columns);
   const auto begin = workspace.begin() + static_cast<std::ptrdiff_t>(forward.partial_moment);
