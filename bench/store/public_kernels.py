@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: python3 bench/store public-kernels --python PYTHON [--seconds S] [--at-once N] [--only NAME] [--begin-within S]
-                                                [--as-built KEYS] [--keep DIR] [--out FILE]
+                                                [--grace S] [--as-built KEYS] [--keep DIR] [--out FILE]
 
 Hunts every public kernel that is a target in Python (the list of `adapters`) and the operator `cuda` on a GPU, S seconds
 each [300], seed 1, one job, N campaigns side by side [4], spread over the GPUs that CUDA_VISIBLE_DEVICES leaves. It stores
@@ -13,6 +13,7 @@ takes none of the problems tried, is recorded with the reason.
 
   --only NAME      this kernel alone; given more than once, these. They are stored where --out says so, else printed
   --begin-within S begins no hunt later than this, for a machine that is there for a limited time
+  --grace S        interrupts a hunt S seconds after its budget [900]: inference and shrinking come after it
   --as-built KEYS  takes the programs as they are built; KEYS is a file of what `python3 bench/store trees` printed
 
 Interrupt it and call it again to go on: a kernel that is through has a file in DIR. A finding is no claim: whether it is a
@@ -44,8 +45,7 @@ from store.record import COMPLETE, INTERRUPTED
 ROOT = trees.ROOT
 OWN = "plumbline, cuda"
 SCRIPT_SECONDS = 180
-TARGET_SECONDS = 900.0  # beyond the budget: loading, trying, what is inferred, the last case and its shrinking
-GRACE = 30.0
+GRACE = 30.0  # from an interruption to a kill
 WRITE = """
 import sys, plumbline
 found = plumbline.read_finding(sys.argv[1])
@@ -182,7 +182,7 @@ def measured(program: Path, name: str, given: argparse.Namespace, gpu: str | Non
         words += [] if name == OWN else ["--python", given.python]
         shutil.rmtree(folder, ignore_errors=True)  # of a hunt that was interrupted
         begun = time.monotonic()
-        status, said, why = ran(words, environment, given.seconds + TARGET_SECONDS)
+        status, said, why = ran(words, environment, given.seconds + given.grace)
         (given.keep / f"{slug(name)}.log").write_text(why, encoding="utf-8")
         if status not in (*COMPLETE, INTERRUPTED) or not said.strip():
             print(f"{name}: {last_line(why)}", flush=True)
@@ -227,6 +227,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--begin-within", type=float, default=float("inf"))
+    parser.add_argument("--grace", type=float, default=900.0)  # for loading, trying, what is inferred, the last case's shrinking
     parser.add_argument("--keep", type=Path, default=ROOT / "build/public-kernels")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
