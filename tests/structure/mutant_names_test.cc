@@ -100,8 +100,8 @@ TEST(MutantNames, HooksAreThoseOfTheTable) {
   points = HookPoints(ReadAll(PLUMBLINE_SOURCE_DIR "/kernel/cuda/support/hooks.cuh"));
   points.insert("Arguments");
   for (const char* function :
-       {"forward", "d_logits", "grad_hidden", "grad_weight", "grad_weight_of_block", "kept_d_logits",
-        "finish_grad_hidden"})  // of kernel/cuda/stages/path.h
+       {"forward", "d_logits", "grad_hidden", "grad_weight", "grad_weight_of_block", "both_gradients",
+        "kept_d_logits", "finish_grad_hidden"})  // of kernel/cuda/stages/path.h
     points.insert(std::string("Path::") + function);
   EXPECT_EQ(NamedHooks(false), points);
 }

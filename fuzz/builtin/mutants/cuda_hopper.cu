@@ -10,6 +10,7 @@
 #include "fuzz/builtin/mutants/cuda_paths.h"
 #include "kernel/cuda/hopper/launch.h"
 #include "kernel/cuda/hopper/launch_product.cuh"
+#include "kernel/cuda/hopper/launch_sweep.cuh"
 
 namespace plumbline::fuzz {
 namespace {
@@ -23,15 +24,22 @@ Status Launch(const Product& product, const Epilogue& epilogue, cudaStream_t str
                                                     CudaMutantHooks{CurrentCall().active});
 }
 
+Status Sweep(const Product& hidden, const AccumulateEpilogue& sums, const Product& weight,
+             const GradWeightLines<__nv_bfloat16>& lines, cudaStream_t stream) {
+  Product told = weight;
+  if (CurrentCall().Is("hopper-sweep-rows-left-behind")) told.use_alternative = nullptr;
+  return hopper::LaunchSweep(hidden, sums, told, lines, stream, CudaMutantHooks{CurrentCall().active});
+}
+
 }  // namespace
 
 const Path kMutantHopperPath = {
     hopper::kSoftmaxColumns,
     {&Launch<hopper::ForwardTile, ForwardEpilogue>, &hopper::DLogits<__nv_bfloat16>,
      &Launch<hopper::GradHiddenTile, AccumulateEpilogue>,
-     &Launch<hopper::GradWeightTile, GradWeightEpilogue>},
+     &Launch<hopper::GradWeightTile, GradWeightEpilogue>, &Sweep},
     {&hopper::Forward<__half>, &hopper::DLogits<__half>, &hopper::GradHidden<__half>,
-     &hopper::GradWeight<__half>},
+     &hopper::GradWeight<__half>, &hopper::BothGradients<__half>},
     &hopper::GradWeightOfBlock};
 
 }  // namespace plumbline::fuzz

@@ -193,8 +193,9 @@ Status FinishedGradHidden(const float* sums, int64_t ld, const int32_t* slot,
 
 const Path kMutantPortablePath = {
     portable::kTile,
-    {&Forward, &DLogits, &GradHidden<__nv_bfloat16>, &GradWeight<__nv_bfloat16>, &Kept<__nv_bfloat16>},
-    {&ForwardOfHalf, &DLogitsOfHalf, &GradHidden<__half>, &GradWeight<__half>, &Kept<__half>},
+    {&Forward, &DLogits, &GradHidden<__nv_bfloat16>, &GradWeight<__nv_bfloat16>, nullptr,
+     &Kept<__nv_bfloat16>},
+    {&ForwardOfHalf, &DLogitsOfHalf, &GradHidden<__half>, &GradWeight<__half>, nullptr, &Kept<__half>},
     &GradWeightOfBlock,
     &Rows,
     &FinishedGradHidden};

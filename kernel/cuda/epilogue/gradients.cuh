@@ -193,18 +193,24 @@ struct GradWeightBlockEpilogue {
   }
 };
 
+// Returns whether GradWeightLines is valid for tiles of that many columns.
+inline bool HasLines(const GradWeightEpilogue& epilogue, int tile_columns) {
+  return epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
+         RowsAligned(epilogue.grad_weight, epilogue.row_stride,
+                     epilogue.stored == Stored::kF32 ? 4 : 2);
+}
+template <class Element>
+inline constexpr Stored kStoredAs = std::is_same_v<Element, __half> ? Stored::kF16 : Stored::kBf16;
+
 // Calls `launch` with the most special epilogue that is valid for tiles of that many columns.
 template <class Element, class Launch>
 auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const Launch& launch) {
-  const bool lines =
-      epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
-      RowsAligned(epilogue.grad_weight, epilogue.row_stride, epilogue.stored == Stored::kF32 ? 4 : 2);
+  const bool lines = HasLines(epilogue, tile_columns);
   if (lines && epilogue.stored == Stored::kF32) {
     return launch(GradWeightLines<float>{static_cast<float*>(epilogue.grad_weight), epilogue.row_stride,
                                          epilogue.rows});
   }
-  constexpr Stored kOwn = std::is_same_v<Element, __half> ? Stored::kF16 : Stored::kBf16;
-  if (lines && epilogue.stored == kOwn) {
+  if (lines && epilogue.stored == kStoredAs<Element>) {
     return launch(GradWeightLines<Element>{static_cast<Element*>(epilogue.grad_weight),
                                            epilogue.row_stride, epilogue.rows});
   }

@@ -11,10 +11,9 @@
 #include <cstdint>
 #include <string>
 
-#include "kernel/cuda/hopper/cluster_count.h"
+#include "kernel/cuda/hopper/launch_clusters.cuh"
 #include "kernel/cuda/hopper/product_kernel.cuh"
 #include "kernel/cuda/support/hooks.cuh"
-#include "kernel/cuda/support/launch.h"
 #include "kernel/status.h"
 
 namespace plumbline::kernel::cuda::hopper {
@@ -60,28 +59,12 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
                                (IsGradient<Epilogue>() ? kKeptWarps * kKeptRingBytes : 0);
   static_assert(kSharedBytes <= 227 * 1024);
   const auto kernel = ProductKernel<Element, Tile, Epilogue, Hooks>;
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {Tile::kClusterBlocks, 1, 1};
-  // The grid may start before what was enqueued before it has ended (AwaitPreviousGrid).
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.blockDim = dim3(kBlockThreads);
-  config.dynamicSmemBytes = kSharedBytes;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  config.gridDim = dim3(Tile::kClusterBlocks);
   static constinit ClusterCounts known{};
-  int32_t fit = 0;
-  Status counted = CountClusters(reinterpret_cast<const void*>(kernel), config, &known, &fit);
-  if (!counted.ok()) return counted;
-  const int64_t most = hooks.Clusters(fit);
-  const int64_t clusters = std::max<int64_t>(1, std::min(product.in_turn ? units : tiles, most));
-  config.gridDim = dim3(Tile::kClusterBlocks * unsigned(clusters));
-  return FromCuda(cudaLaunchKernelEx(&config, kernel, maps, product, before, epilogue, hooks),
-                  "launch of a matrix product");
+  const auto most = [&](int64_t fit) {
+    return std::min(product.in_turn ? units : tiles, hooks.Clusters(fit));
+  };
+  return LaunchClusters("launch of a matrix product", kernel, &known, Tile::kClusterBlocks,
+                        kSharedBytes, stream, most, maps, product, before, epilogue, hooks);
 }
 
 // Enqueues a product of logits. Both shapes of its tiles give the same bits.

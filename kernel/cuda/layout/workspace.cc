@@ -103,8 +103,15 @@ KeptChunks InPlaceChunks(const DeviceCosts& costs, const Layout& layout) {
   return BestInPlaceChunks(costs, layout.n, layout.h, columns, std::min(most, columns / 8));
 }
 
+// Returns whether a sweep over weight may compute both gradients (product.h).
+bool FewRows(const Layout& layout) {
+  return layout.planes == 1 && layout.n > 0 && layout.n <= kSweepRows && layout.h > 0 &&
+         layout.h % kSweepColumns == 0;
+}
+
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, bool consumed) {
   BackwardLayout b;
+  const bool few = sums && FewRows(layout);
   b.padded_rows = RoundUp(layout.n, kRowStep);
   const int64_t most =
       std::clamp(HeldProduct(3 * b.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
@@ -117,7 +124,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
-  const bool in_place = consumed && layout.exponents && columns > 0;
+  const bool in_place = consumed && layout.exponents && columns > 0 && !few;
   const bool some_elsewhere = !in_place || layout.first_kept > 0;  // d_logits that are not in place
   // Where all are in place, a packed weight is multiplied by a stretch at a time, and has the memory
   // for itself.
@@ -132,7 +139,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
     const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
     b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
                             std::max(WithAStretch(layout, single), b.direct_chunk),
-                            WithAStretch(layout, single / 2));
+                            few ? 0 : WithAStretch(layout, single / 2));
   }
   RegionAllocator direct;
   b.census = direct.Take(1, kCensusBytes);
@@ -152,8 +159,13 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
     const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);
     const int64_t longest =
         std::max({b.direct_chunk, b.packed_chunk, in_place ? columns : b.kept.most});
-    b.at_once = StretchesAtOnce(kH200Costs, layout.n, layout.h, std::min(longest, layout.v),
-                                layout.stretch, kStretchesBytes / std::max<int64_t>(bytes, 1));
+    const int64_t fit = kStretchesBytes / std::max<int64_t>(bytes, 1);
+    const int64_t stretches =
+        std::max<int64_t>(CeilDiv(std::min(longest, layout.v), layout.stretch), 1);
+    b.at_once = few ? std::clamp<int64_t>(fit, 1, stretches)
+                    : StretchesAtOnce(kH200Costs, layout.n, layout.h, std::min(longest, layout.v),
+                                      layout.stretch, fit);
+    b.sweeps = few && (b.at_once > 1 || stretches == 1);
     if (b.at_once > 1) b.apart = direct.Take(HeldProduct(b.at_once * layout.n, layout.packed_ld), 4);
   }
   b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
@@ -194,7 +206,8 @@ void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
   }
   if (columns > 0) {
     // Two buffers with less than a stretch each would need memory for its sums.
-    const int64_t each = b->direct_sums || kept_memory / 2 >= layout.stretch ? kept_memory / 2 : 0;
+    const bool two = !b->sweeps && (b->direct_sums || kept_memory / 2 >= layout.stretch);
+    const int64_t each = two ? kept_memory / 2 : 0;
     b->kept = BestKeptChunks(costs, layout.n, layout.h, columns, layout.stretch, kept_memory, each);
   }
   const int64_t other = b->kept.two ? b->padded_rows * b->kept.most * 2 : 0;

@@ -83,6 +83,7 @@ class Chunk {
     Status status = Weight();
     if (status.ok() && !made) status = DLogits();
     next_ = next;
+    if (status.ok() && Sweeps()) return Sweep();
     if (status.ok() && call_.results.grad_hidden) status = GradHidden();
     // It may run beside the last product of grad_hidden, so sums of stretches are added behind it.
     if (status.ok() && call_.results.grad_weight) status = GradWeight(Segments());
@@ -227,7 +228,18 @@ class Chunk {
     return status;
   }
 
-  Status Multiply(const Segment& segment, Product product) {
+  // A product of grad_hidden's and its epilogue.
+  struct HiddenProduct {
+    Product product;
+    AccumulateEpilogue epilogue;
+  };
+
+  Status Multiply(const Segment& segment, const Product& common) {
+    const HiddenProduct hidden = HiddenOf(segment, common);
+    return KernelsOf<Element>(call_.path).grad_hidden(hidden.product, hidden.epilogue, call_.stream);
+  }
+
+  HiddenProduct HiddenOf(const Segment& segment, Product product) const {
     const int64_t stretch = layout_.stretch, columns = segment.end - segment.first;
     product.a = Columns(product.a, segment.first - first_, columns);
     product.b = Rows(weight_, segment.first - first_, columns);
@@ -251,7 +263,7 @@ class Chunk {
       epilogue.apart = layout_.n * layout_.packed_ld;
       epilogue.first = true;
     }
-    return KernelsOf<Element>(call_.path).grad_hidden(product, epilogue, call_.stream);
+    return {product, epilogue};
   }
 
   // Adds the sums of the last segment to the totals, if they are apart.
@@ -263,17 +275,67 @@ class Chunk {
                                     memory_.list.census, segment.first < layout_.stretch, call_.stream);
   }
 
+  // Makes a product of grad_weight's of this chunk.
+  void MakeWeightProduct(Product* product) const {
+    product->b = hidden_.itself;
+    product->b_alternative = hidden_.moved;
+    product->use_alternative = hidden_.use_moved;
+    product->m = columns_;
+    product->n = layout_.h;
+    product->k = layout_.n;
+    product->live_is_depth = true;
+  }
+
+  // The epilogue of grad_weight's rows from column `first` of the vocabulary to the chunk's end.
+  GradWeightEpilogue WeightFrom(int64_t first) const {
+    const Tensor& grad = *call_.results.grad_weight;
+    const int64_t offset = first * grad.stride[0];
+    GradWeightEpilogue epilogue;
+    epilogue.grad_weight =
+        static_cast<std::byte*>(grad.data) + offset * static_cast<int64_t>(SizeOf(grad.dtype));
+    epilogue.stored = StoredAs(grad.dtype);
+    epilogue.row_stride = grad.stride[0];
+    epilogue.column_stride = grad.stride[1];
+    epilogue.rows = first_ + columns_ - first;
+    epilogue.columns = layout_.h;
+    return epilogue;
+  }
+
+  // Returns whether one sweep over weight computes both gradients.
+  bool Sweeps() const {
+    if (!layout_.backward.sweeps || KernelsOf<Element>(call_.path).both_gradients == nullptr ||
+        !call_.results.grad_hidden || !call_.results.grad_weight || call_.weight_sums != nullptr)
+      return false;
+    const GradWeightEpilogue epilogue = WeightFrom(first_);
+    return HasLines(epilogue, kSweepColumns) && epilogue.stored == kStoredAs<Element>;
+  }
+
+  // Computes both gradients by a sweep over each segment's part of weight.
+  Status Sweep() {
+    Status status = Status::Ok();
+    for (int64_t first = first_; first < first_ + columns_ && status.ok(); first = last_.end) {
+      status = AddPending();
+      last_ = SegmentAt(first);
+      const HiddenProduct hidden = HiddenOf(last_, Gradient(0, 1, 1));
+      Product weight = Common();
+      MakeWeightProduct(&weight);
+      const GradWeightEpilogue epilogue = WeightFrom(first);
+      const GradWeightLines<Element> lines = {static_cast<Element*>(epilogue.grad_weight),
+                                              epilogue.row_stride, epilogue.rows};
+      if (status.ok()) {
+        status = KernelsOf<Element>(call_.path)
+                     .both_gradients(hidden.product, hidden.epilogue, weight, lines, call_.stream);
+      }
+    }
+    if (status.ok()) status = AddPending();
+    return status;
+  }
+
   // `segments` is the number of products of grad_hidden that make d_logits of the next chunk, too.
   Status GradWeight(int segments) {
     const int own = std::max(segments, 1);
     Product product = Gradient(segments, own, segments + own);
-    product.b = hidden_.itself;
-    product.b_alternative = hidden_.moved;
-    product.use_alternative = hidden_.use_moved;
-    product.m = columns_;
-    product.n = layout_.h;
-    product.k = layout_.n;
-    product.live_is_depth = true;
+    MakeWeightProduct(&product);
     product.beside_previous = last_.end > last_.first;  // both read the same d_logits
     product.beside_depth = last_.end - last_.first;
     product.beside_stretches = last_.apart ? last_.stretches : 1;
@@ -289,17 +351,7 @@ class Chunk {
         return call_.path.grad_weight_of_block(product, epilogue, call_.stream);
       }
     }
-    const Tensor& grad = *call_.results.grad_weight;
-    const int64_t offset = first_ * grad.stride[0];
-    GradWeightEpilogue epilogue;
-    epilogue.grad_weight =
-        static_cast<std::byte*>(grad.data) + offset * static_cast<int64_t>(SizeOf(grad.dtype));
-    epilogue.stored = StoredAs(grad.dtype);
-    epilogue.row_stride = grad.stride[0];
-    epilogue.column_stride = grad.stride[1];
-    epilogue.rows = columns_;
-    epilogue.columns = layout_.h;
-    return KernelsOf<Element>(call_.path).grad_weight(product, epilogue, call_.stream);
+    return KernelsOf<Element>(call_.path).grad_weight(product, WeightFrom(first_), call_.stream);
   }
 
   const Call& call_;

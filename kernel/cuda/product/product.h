@@ -22,6 +22,9 @@ namespace plumbline::kernel::cuda {
 
 inline constexpr int kPlanes = 4;  // of an fp32 operand
 inline constexpr int kPlanePasses = 6;
+// A problem of at most so many rows, whose hidden size is a multiple of kSweepColumns, may have both
+// gradients computed by one sweep over weight (hopper/sweep_kernel.cuh).
+inline constexpr int64_t kSweepRows = 128, kSweepColumns = 512;
 
 // The planes of A and B that a pass multiplies; with a single pass, plane 0 of both.
 struct PassPlanes {

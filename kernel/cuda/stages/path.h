@@ -27,6 +27,9 @@ struct ProductKernels {
   Status (*d_logits)(const Product&, const DLogitsEpilogue<Element>&, cudaStream_t);
   Status (*grad_hidden)(const Product&, const AccumulateEpilogue&, cudaStream_t);
   Status (*grad_weight)(const Product&, const GradWeightEpilogue&, cudaStream_t);
+  // Both gradients of at most kSweepRows rows, by one sweep over weight; null: a path without one.
+  Status (*both_gradients)(const Product& hidden, const AccumulateEpilogue&, const Product& weight,
+                           const GradWeightLines<Element>&, cudaStream_t) = nullptr;
   // This is not a product. It is the same on all paths but those of the harness.
   decltype(&KeptDLogits<Element>) kept_d_logits = &KeptDLogits<Element>;
 };
