@@ -111,7 +111,7 @@ bool FewRows(const Layout& layout) {
 
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, bool consumed) {
   BackwardLayout b;
-  const bool few = sums && FewRows(layout);
+  const bool few = FewRows(layout);
   b.padded_rows = RoundUp(layout.n, kRowStep);
   const int64_t most =
       std::clamp(HeldProduct(3 * b.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);

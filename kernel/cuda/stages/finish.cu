@@ -9,6 +9,7 @@
 #include "kernel/cuda/stages/finish_rows.cuh"
 #include "kernel/cuda/support/hooks.cuh"
 #include "kernel/cuda/support/launch.h"
+#include "kernel/cuda/support/regions.h"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -68,21 +69,26 @@ __global__ void __launch_bounds__(kStoreThreads)
   }
 }
 
-// A block a row; a pair of columns a thread, and both are there where the first one is.
+// A block adds kStoreThreads pairs of columns of a row at a time. Both of a pair are there where the
+// first one is. Few rows alone would leave multiprocessors idle.
 __global__ void __launch_bounds__(kStoreThreads)
     AddStretchesKernel(const StretchSums sums, float* totals, int64_t ld, int64_t columns,
                        const Census* census, bool first) {
-  for (int64_t r = blockIdx.x; r < census->live; r += gridDim.x) {
-    for (int64_t c = threadIdx.x * 2; c < columns; c += kStoreThreads * 2) {
-      const int64_t at = r * ld + c;
-      float2 total = {0, 0};
-      if (!first) total = *reinterpret_cast<const float2*>(totals + at);
-      for (int i = 0; i < sums.count; ++i) {
-        const float2 sum = *reinterpret_cast<const float2*>(sums.data + i * sums.apart + at);
-        total = first && i == 0 ? sum : float2{total.x + sum.x, total.y + sum.y};
-      }
-      *reinterpret_cast<float2*>(totals + at) = total;
+  const int64_t pieces = CeilDiv(columns, int64_t{kStoreThreads} * 2), all = census->live * pieces;
+  for (int64_t piece = blockIdx.x; piece < all; piece += gridDim.x) {
+    const int64_t c = (piece % pieces * kStoreThreads + threadIdx.x) * 2;
+    if (c >= columns) continue;
+    const int64_t at = piece / pieces * ld + c;
+    const auto sum_at = [&](int i) {
+      return *reinterpret_cast<const float2*>(sums.data + i * sums.apart + at);
+    };
+    float2 total = first ? sum_at(0) : *reinterpret_cast<const float2*>(totals + at);
+#pragma unroll 8
+    for (int i = first ? 1 : 0; i < sums.count; ++i) {
+      const float2 sum = sum_at(i);
+      total = {total.x + sum.x, total.y + sum.y};
     }
+    *reinterpret_cast<float2*>(totals + at) = total;
   }
 }
 
@@ -90,7 +96,8 @@ __global__ void __launch_bounds__(kStoreThreads)
 
 Status AddStretches(const StretchSums& sums, float* totals, int64_t ld, int64_t columns, int64_t rows,
                     const Census* census, bool first, cudaStream_t stream) {
-  const int64_t blocks = std::min(rows, kMostFinishBlocks);
+  const int64_t pieces = rows * CeilDiv(columns, int64_t{kStoreThreads} * 2);
+  const int64_t blocks = std::min(pieces, kMostFinishBlocks);
   if (blocks == 0) return Status::Ok();
   return LaunchKernel("AddStretches", AddStretchesKernel, blocks, kStoreThreads, 0, stream, sums,
                       totals, ld, columns, census, first);

@@ -124,7 +124,7 @@ TEST(CudaInPlace, KeepsToWhatIsSaid) {
             const Layout layout = Of(n, h, v, limit, clusters, true);
             const BackwardLayout& b = layout.backward;
             SCOPED_TRACE(testing::Message() << n << " x " << h << " x " << v << " limit " << limit);
-            ASSERT_EQ(b.ahead > 0, layout.first_kept < v);
+            ASSERT_EQ(b.ahead > 0, layout.first_kept < v && !b.sweeps);
             if (b.ahead == 0) continue;
             EXPECT_GT(b.kept.most, 0);
             EXPECT_LE(b.kept.most, b.ahead);
@@ -152,11 +152,39 @@ TEST(CudaInPlace, AreThoseThatAreMeant) {
                            {8192, 2048, 131072, 12672, 1},
                            {8192, 1024, 151936, 12672, 0},
                            {32768, 4096, 131072, 768, 1},
-                           {128, 4096, 151936, 17280, 1}}) {
+                           {129, 4096, 151936, 17280, 1}}) {
     const KeptChunks kept =
         Of(want.n, want.h, want.v, ~size_t{0}, kH200Costs.clusters, true).backward.kept;
     EXPECT_EQ((std::array{kept.most, int64_t{kept.two}}), (std::array{want.most, want.beside}))
         << want.n << " x " << want.h << " x " << want.v;
+  }
+}
+
+// Fails if other rows, hidden sizes or dtypes than a sweep over weight takes have the layout of one, or
+// if it computes fewer stretches at once than 128 MiB of sums hold.
+TEST(CudaSweep, IsForFewRows) {
+  struct Want {
+    int64_t n, h, v;
+    bool sweeps;
+    int64_t at_once;
+  };
+  for (const Want& want : {Want{128, 4096, 151936, true, 31},
+                           {1, 512, 1, true, 1},
+                           {128, 16384, 151936, true, 16},
+                           {100, 1536, 12289, true, 17},
+                           {129, 4096, 151936, false, 0},
+                           {128, 4352, 151936, false, 0},
+                           {64, 256, 1000, false, 0}}) {
+    for (const bool consumed : {false, true}) {
+      const BackwardLayout b =
+          Of(want.n, want.h, want.v, ~size_t{0}, kH200Costs.clusters, consumed).backward;
+      SCOPED_TRACE(testing::Message() << want.n << " x " << want.h << " x " << want.v);
+      EXPECT_EQ(b.sweeps, want.sweeps);
+      if (!want.sweeps) continue;
+      EXPECT_EQ(b.at_once, want.at_once);
+      EXPECT_EQ(b.ahead, 0);
+      EXPECT_FALSE(b.kept.two);
+    }
   }
 }
 
