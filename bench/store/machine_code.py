@@ -21,8 +21,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-# The products of logits, d_logits and both gradients on Hopper: nearly all of a pass's time.
-MAIN = re.compile(r"6hopper13ProductKernel")
+# The products of logits, d_logits and both gradients on Hopper, and the sweep for few rows: nearly all of a pass's time.
+MAIN = re.compile(r"6hopper1(?:3Product|1Sweep)Kernel")
 
 CUBIN = 2  # kind of an entry of .nv_fatbin; 1 is PTX
 COMPRESSED = 0xA000  # its flags: LZ4 (0x2000) or Zstandard (0x8000)

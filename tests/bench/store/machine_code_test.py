@@ -82,7 +82,7 @@ class MachineCode(Scratch):
         found = machine_code.kernels(path)
         if not found:
             self.skipTest("the library was built without CUDA")
-        self.assertEqual(len(machine_code.main_kernels(found)), 35)
+        self.assertEqual(len(machine_code.main_kernels(found)), 37)
         self.assertFalse([name for name in found if "_GLOBAL__N_" in name])
 
 
