@@ -50,8 +50,8 @@ struct Issuer {
   uint32_t parity = 1;  // a fresh barrier counts as past parity 1: the first round does not wait
 
   // Copies share `part` of an operand's tile, which begins at row (or column) `first`, to the stages of
-  // `to_blocks`. Where it is of one block, caches may evict it `once` it is read.
-  template <Major major, int extent, int sharers, bool once>
+  // `to_blocks`.
+  template <Major major, int extent, int sharers>
   __device__ void Fetch(uint32_t to, const TensorMap* map, uint32_t barrier, int32_t first,
                         int32_t depth, int32_t plane, int part, uint16_t to_blocks) {
     using S = Share<major, extent, sharers>;
@@ -65,9 +65,7 @@ struct Issuer {
         row = depth + (S::kWholeBoxes ? 0 : from * S::kBoxRows);
         box = S::kWholeBoxes ? (part * S::kBoxes + i) * 8192 : i * 8192 + part * S::kBoxRows * 128;
       }
-      if constexpr (sharers == 1 && once) {
-        CopyBoxOnce(to + box, map, barrier, inner, hooks.RowCoordinate(row), plane);
-      } else if constexpr (sharers == 1) {
+      if constexpr (sharers == 1) {
         CopyBox(to + box, map, barrier, inner, hooks.RowCoordinate(row), plane);
       } else {
         CopyBoxToBlocks(to + box, map, barrier, inner, hooks.RowCoordinate(row), plane, to_blocks);
@@ -80,10 +78,10 @@ struct Issuer {
     const uint32_t barrier = full + 8 * stage;
     BarrierExpect(barrier, Tile::kStageBytes);
     const uint32_t to = stages + stage * Tile::kStageBytes;
-    Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns, false>(to, a, barrier, row, depth, planes.a,
-                                                               int(place.column()), place.SharingA());
-    Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows, Tile::kReadsBOnce>(
-        to + Tile::kABytes, b, barrier, column, depth, planes.b, int(place.row()), place.SharingB());
+    Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns>(to, a, barrier, row, depth, planes.a,
+                                                        int(place.column()), place.SharingA());
+    Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows>(to + Tile::kABytes, b, barrier, column, depth,
+                                                        planes.b, int(place.row()), place.SharingB());
     if (++stage == Tile::kStages) {
       stage = 0;
       parity ^= 1;

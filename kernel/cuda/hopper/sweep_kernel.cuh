@@ -134,8 +134,8 @@ __device__ __forceinline__ void IssueSweep(const SweepBlock<Element, Hooks> bloc
                       block.RowOf(block.hooks.MulticastPart(int(block.rank))), 0, 3);
 #pragma unroll
       for (int i = 0; i < Shape::kBoxes; ++i) {
-        CopyBoxOnce(to + Shape::kDLogitsBytes + i * Shape::kBoxBytes, &maps.weight, barrier,
-                    column + i * kBoxInner, block.hooks.RowCoordinate(from), 0);
+        CopyBox(to + Shape::kDLogitsBytes + i * Shape::kBoxBytes, &maps.weight, barrier,
+                column + i * kBoxInner, block.hooks.RowCoordinate(from), 0);
       }
       if (++stage == Shape::kStages) {
         stage = 0;
@@ -207,11 +207,8 @@ __device__ __forceinline__ void ConsumeSweep(const SweepBlock<Element, Hooks> bl
       WgmmaWait<1>();
       HoldAccumulators(of_weight);
       if (column < sweep.hidden_columns) {
-        const GradWeightLines<Element>& lines = sweep.grad_weight;
-        const int64_t r = first + step * kDepthBlock + row;
-        StoreWide<Element, Shape::kColumns, true>(lines.grad_weight + r * lines.row_stride + column,
-                                                  lines.row_stride, lines.rows - r, scratch,
-                                                  [&](int, int i) { return of_weight[i]; });
+        sweep.grad_weight.template Store<Shape::kColumns>(of_weight, first + step * kDepthBlock + row,
+                                                          column, block.live, scratch);
       }
       WgmmaWait<0>();
 #pragma unroll

@@ -56,8 +56,6 @@ struct TileShape {
   static constexpr int kStages = stages;
   static constexpr Major kA = a;
   static constexpr Major kB = b;
-  // A cluster of one block has all rows of A (FewRowsTile).
-  static constexpr bool kReadsBOnce = kClusterBlocks == 1;
   static constexpr int kUnitRows = kRows * cluster_rows;  // of a cluster
   static constexpr int kUnitColumns = kColumns * cluster_columns;
   using ShareA = Share<a, kRows, cluster_columns>;

@@ -27,18 +27,6 @@ __device__ __forceinline__ void CopyBox(uint32_t destination, const TensorMap* m
       : "memory");
 }
 
-// The same of data that is read once: caches evict it first.
-__device__ __forceinline__ void CopyBoxOnce(uint32_t destination, const TensorMap* map,
-                                            uint32_t barrier, int32_t inner, int32_t row,
-                                            int32_t plane) {
-  asm volatile(
-      "{\n.reg .b64 policy;\ncreatepolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-      "[%0], [%1, {%3, %4, %5}], [%2], policy;\n}\n" ::"r"(destination),
-      "l"(map), "r"(barrier), "r"(inner), "r"(row), "r"(plane)
-      : "memory");
-}
-
 // The same box into every block of the cluster whose bit is set in `blocks`, each at its own
 // `destination` and completing on its own `barrier`.
 __device__ __forceinline__ void CopyBoxToBlocks(uint32_t destination, const TensorMap* map,

@@ -43,8 +43,8 @@ __device__ inline uint32_t PackPair<__half>(float a, float b) {
 // Stores value(h, i) of every accumulator d[i], h = 0 for the upper rows and 1 for the lower, to row r
 // of `to` for r < rows. All 32 lanes call. `to` is the fragment's first element; it and ld are
 // multiples of 8 elements from a 16-byte aligned address. Without scratch every lane stores its own
-// pairs. Where it is streaming, which takes a scratch, caches evict first what is stored.
-template <class Element, int BN, bool streaming = false, class Scratch, class Value>
+// pairs.
+template <class Element, int BN, class Scratch, class Value>
 __device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, Scratch scratch,
                                  const Value& value) {
   static_assert(BN % 64 == 0);
@@ -87,13 +87,7 @@ __device__ inline void StoreWide(Element* to, int64_t ld, int64_t rows, Scratch 
             : "=r"(line.x), "=r"(line.y), "=r"(line.z), "=r"(line.w)
             : "r"(scratch.address + static_cast<uint32_t>(row * 128 + (chunk ^ (row % 8)) * 16))
             : "memory");
-        if (row >= rows) continue;
-        uint4* const at = reinterpret_cast<uint4*>(to + row * ld + 8 * (first + chunk));
-        if constexpr (streaming) {
-          __stcs(at, line);
-        } else {
-          *at = line;
-        }
+        if (row < rows) *reinterpret_cast<uint4*>(to + row * ld + 8 * (first + chunk)) = line;
       }
       __syncwarp();
     }
