@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t kForwardBytes = int64_t{72} << 20;        // partial sums and moved rows
 constexpr int64_t kForwardWeightBytes = int64_t{16} << 20;  // a packed chunk of weight
 constexpr int64_t kBackwardBytes = int64_t{248} << 20;      // d_logits, with a packed chunk of weight
+// Where a sweep may compute both gradients, sums of all stretches lie beside, and this is enough.
+constexpr int64_t kFewRowsBytes = int64_t{120} << 20;
 // With more rows the limit is three times a packed hidden, up to this: short chunks read and write the
 // sums of grad_hidden more often.
 constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
@@ -114,7 +116,8 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
   const bool few = FewRows(layout);
   b.padded_rows = RoundUp(layout.n, kRowStep);
   const int64_t most =
-      std::clamp(HeldProduct(3 * b.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
+      few ? kFewRowsBytes
+          : std::clamp(HeldProduct(3 * b.padded_rows, row_bytes), kBackwardBytes, kMostBackwardBytes);
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
     if (layout.planes > 1) return PlaneChunk(layout);
