@@ -27,7 +27,7 @@ def replaced(gpu: dict[str, Any], later: tuple[dict[str, Any], ...]) -> dict[str
     """The result on a GPU with later hunts of kernels whose first one did not come to its end, in their places. ValueError for
     one that did, or of which there are two."""
     found = {each["kernel"]: each for each in gpu["kernels"]}
-    through = {each["kernel"] for each in tried(gpu)}
+    through = {each["kernel"] for each in tried(gpu) if each["verdict"] != "interrupted"}
     for each in (each for data in later for each in tried(data)):
         if each["kernel"] not in found or each["kernel"] in through:
             raise ValueError(f"public-kernels-later: {each['kernel']} has no place, or another hunt of it came to its end")
@@ -51,8 +51,16 @@ def own(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def tried(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """The kernels whose hunt came to its end: the findings of one that was stopped are not set against each other."""
-    return [each for each in data["kernels"] if "unavailable" not in each and each["verdict"] != "interrupted"]
+    """The kernels that were hunted for as long as the command says."""
+    budget = re.search(r"--seconds (\d+)", data.get("command", ""))
+    whole = float(budget[1]) if budget else 0
+    return [each for each in data["kernels"]
+            if "unavailable" not in each and (each["verdict"] != "interrupted" or each.get("seconds", 0) > whole)]
+
+
+def cut_off(data: dict[str, Any]) -> list[str]:
+    """Kernels whose findings were not all minimised and set against each other, since that was interrupted."""
+    return [each["kernel"] for each in tried(data) if each["verdict"] == "interrupted"]
 
 
 def bugs(judged: dict[str, Any]) -> list[dict[str, Any]]:
@@ -146,7 +154,9 @@ def where(later: tuple[dict[str, Any], ...]) -> str:
             raise ValueError("public-kernels-later: it names no hunts side by side, or no kernel whose hunt came to its end")
         said.append(f"Rows {listed([each['kernel'] for each in tried(data)])} are of {data['date']}, from another machine, with\n"
                     f"one {data['machine']['device']}, driver {driver(data['machine']['gpu'])}: {at_once[1]} hunts side by side, "
-                    "beside\nparts of the acceptance of our own operator.")
+                    "beside\nother programs of ours.")
+        if cut := cut_off(data):
+            said[-1] += f" Minimising was cut off behind the hunts of {listed(cut)}: not every finding has a case."
     return "\n".join(said)
 
 
