@@ -6,8 +6,8 @@
 // grad_weight's reads hidden and d_logits for every tile, grad_hidden's reads weight.
 //
 // A cluster of two blocks computes 512 columns of hidden of one stretch of the vocabulary; each block
-// has 256 of these columns, each of its two multiplying warpgroups 128. Of hidden a block holds its
-// columns in shared memory, all rows. A stage of the ring has weight's rows and d_logits of 64 columns
+// has 256 of these columns, each of its two multiplying warpgroups 128. A block holds its columns of
+// hidden in shared memory, all rows. A stage of the ring has weight's rows and d_logits of 64 columns
 // of the vocabulary. Each block fetches half of these d_logits, which go to both. The same bytes of
 // d_logits are one operand of both products: K-major for grad_hidden, MN-major for grad_weight.
 //
@@ -18,7 +18,6 @@
 
 #include <cstdint>
 
-#include "kernel/cuda/epilogue/gradients.cuh"
 #include "kernel/cuda/hopper/mbarrier.cuh"
 #include "kernel/cuda/hopper/ring.cuh"
 #include "kernel/cuda/hopper/tensor_map.h"
@@ -26,6 +25,7 @@
 #include "kernel/cuda/hopper/tma.cuh"
 #include "kernel/cuda/hopper/wgmma.cuh"
 #include "kernel/cuda/product/wide_store.cuh"
+#include "kernel/cuda/stages/path.h"
 #include "kernel/cuda/support/hooks.cuh"
 #include "kernel/cuda/support/overlap.cuh"
 
@@ -145,11 +145,48 @@ __device__ __forceinline__ void IssueSweep(const SweepBlock<Element, Hooks> bloc
   }
 }
 
+// Issues the products of a stage, one group for each gradient. `hidden` describes the warpgroup's
+// columns of hidden; its columns of weight begin `own_boxes` bytes behind the stage's first.
+template <class Element, class Hooks>
+__device__ __forceinline__ void IssueProducts(
+    float (&of_weight)[SweepShape::kColumns / 2],
+    float (&of_hidden)[SweepShape::kRowBlocks][SweepShape::kColumns / 2], uint32_t stage,
+    uint64_t hidden, uint32_t own_boxes, bool first_step, const Hooks& hooks) {
+  using Shape = SweepShape;
+  constexpr int kBox = Shape::kBoxBytes / 16;
+  const uint64_t d_logits_rows = Descriptor<Major::kK>(stage);
+  const uint64_t d_logits_columns = Descriptor<Major::kMN>(stage);
+  const uint64_t weight = Descriptor<Major::kMN>(stage + Shape::kDLogitsBytes + own_boxes);
+  HoldAccumulators(of_weight);
+#pragma unroll
+  for (int g = 0; g < Shape::kRowBlocks; ++g) HoldAccumulators(of_hidden[g]);
+  WgmmaFence();
+#pragma unroll
+  for (int part = 0; part < Shape::kRows / 16; ++part) {
+    constexpr int kParts = kDepthBlock / 16;
+    const int b = part / kParts, depth = part % kParts * int(kDepthStep<Major::kMN>);
+    const bool sums = part != 0 || !hooks.ClearsSums(first_step);
+    Wgmma<Element, Major::kMN, Major::kMN>(of_weight, d_logits_columns + (b * kBox + depth),
+                                           hidden + (b * (Shape::kBoxes * kBox) + depth), sums);
+  }
+  WgmmaCommit();
+#pragma unroll
+  for (int part = 0; part < kDepthBlock / 16; ++part) {
+#pragma unroll
+    for (int g = 0; g < Shape::kRowBlocks; ++g) {
+      Wgmma<Element, Major::kK, Major::kMN>(of_hidden[g],
+                                            d_logits_rows + g * kBox + part * kDepthStep<Major::kK>,
+                                            weight + part * kDepthStep<Major::kMN>, 1);
+    }
+  }
+  WgmmaCommit();
+}
+
 // A multiplying warpgroup.
 template <class Element, class Hooks>
 __device__ __forceinline__ void ConsumeSweep(const SweepBlock<Element, Hooks> block, int warpgroup) {
   using Shape = SweepShape;
-  constexpr int kBoxesEach = Shape::kBoxes / kMultipliers, kBox = Shape::kBoxBytes / 16;
+  constexpr int kBoxesEach = Shape::kBoxes / kMultipliers;
   const Sweep<Element>& sweep = block.sweep;
   const int warp = int(threadIdx.x) / 32 - 4, row = warp % 4 * kFragmentRows;
   const uint32_t lane = threadIdx.x % 32;
@@ -174,32 +211,7 @@ __device__ __forceinline__ void ConsumeSweep(const SweepBlock<Element, Hooks> bl
       BarrierWait(block.full + 8 * stage, parity);
       const uint32_t base = block.stages + stage * Shape::kStageBytes;
       block.hooks.StageArrived(stage, base, Shape::kStageBytes);
-      const uint64_t d_logits_rows = Descriptor<Major::kK>(base);
-      const uint64_t d_logits_columns = Descriptor<Major::kMN>(base);
-      const uint64_t weight = Descriptor<Major::kMN>(base + Shape::kDLogitsBytes + own_boxes);
-      HoldAccumulators(of_weight);
-#pragma unroll
-      for (int g = 0; g < Shape::kRowBlocks; ++g) HoldAccumulators(of_hidden[g]);
-      WgmmaFence();
-#pragma unroll
-      for (int part = 0; part < Shape::kRows / 16; ++part) {
-        constexpr int kParts = kDepthBlock / 16;
-        const int b = part / kParts, depth = part % kParts * int(kDepthStep<Major::kMN>);
-        const bool sums = part != 0 || !block.hooks.ClearsSums(step == 0);
-        Wgmma<Element, Major::kMN, Major::kMN>(of_weight, d_logits_columns + (b * kBox + depth),
-                                               hidden + (b * (Shape::kBoxes * kBox) + depth), sums);
-      }
-      WgmmaCommit();
-#pragma unroll
-      for (int part = 0; part < kDepthBlock / 16; ++part) {
-#pragma unroll
-        for (int g = 0; g < Shape::kRowBlocks; ++g) {
-          Wgmma<Element, Major::kK, Major::kMN>(of_hidden[g],
-                                                d_logits_rows + g * kBox + part * kDepthStep<Major::kK>,
-                                                weight + part * kDepthStep<Major::kMN>, 1);
-        }
-      }
-      WgmmaCommit();
+      IssueProducts<Element>(of_weight, of_hidden, base, hidden, own_boxes, step == 0, block.hooks);
 #pragma unroll
       for (int g = 0; g < Shape::kRowBlocks; ++g) HoldAccumulators(of_hidden[g]);
       HoldAccumulators(of_weight);

@@ -20,6 +20,9 @@ namespace plumbline::kernel::cuda {
 // The rows [first, …) of a problem of `all` rows.
 struct RowRange {
   int64_t first = 0, all = 0;
+
+  // Returns whether so many rows are the last ones.
+  bool EndsAfter(int64_t rows) const { return first + rows == all; }
 };
 
 // Blocks begin at multiples of this, so that chains of grad_weight have the steps of one product's

@@ -151,8 +151,8 @@ Status RunBackward(const Call& given) {
                                                       : RunChunks<__nv_bfloat16>(call, memory, hidden);
   }
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
-  const bool last = call.range.first + layout.n == call.range.all;
-  if (status.ok() && call.weight_sums != nullptr && last) status = StoreGradWeight(call);
+  if (status.ok() && call.weight_sums != nullptr && call.range.EndsAfter(layout.n))
+    status = StoreGradWeight(call);
   return status;
 }
 

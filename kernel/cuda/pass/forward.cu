@@ -128,7 +128,7 @@ Status RunForward(const Call& call) {
                                  own.partials, first,      rows,          memory.label_logit};
     status = call.path.finish_rows(partial, memory.list, outputs, call.saved.rows, call.stream);
   }
-  if (status.ok() && call.results.loss && call.range.first + n == call.range.all) {
+  if (status.ok() && call.results.loss && call.range.EndsAfter(n)) {
     status = FinishLoss(memory.row_logprob - call.range.first, call.range.all, memory.list.census,
                         call.problem.reduction == Reduction::kMean,
                         static_cast<float*>(call.results.loss->data), call.stream);
