@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Hopper path (compute capability 9.0): the operator's matrix products through TMA and wgmma. Each
-// function enqueues one product (kernel/cuda/product/product.h) for the current device; nothing is
-// allocated, waited for or read back. Elements are __nv_bfloat16 or __half; fp32 comes as planes of
-// bf16.
+// function enqueues one product (kernel/cuda/product/product.h), or two, for the current device;
+// nothing is allocated, waited for or read back. Elements are __nv_bfloat16 or __half; fp32 comes as
+// planes of bf16.
 //
 // Each function returns kFailed with CUDA's words where a launch fails, and kUnsupported, naming
 // operand and value, where the accelerator cannot address an operand (tensor_map.h) or where m, n or k

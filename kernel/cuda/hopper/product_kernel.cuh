@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main loop of all matrix products on Hopper: C = A B^T by tiles, with an epilogue for each tile.
+// The main loop of matrix products on Hopper: C = A B^T by tiles, with an epilogue for each tile.
+// Both gradients of few rows have another one (sweep_kernel.cuh).
 // Blocks are persistent and come in clusters, which compute neighbouring tiles of C. Two blocks that
 // need the same tile of A or B each fetch a share, which goes to both. In a block one thread of the
 // first warpgroup issues the copies. Two more warpgroups multiply and run the epilogue on their

@@ -211,6 +211,11 @@ __device__ __forceinline__ void ConsumeSweep(const SweepBlock<Element, Hooks> bl
       BarrierWait(block.full + 8 * stage, parity);
       const uint32_t base = block.stages + stage * Shape::kStageBytes;
       block.hooks.StageArrived(stage, base, Shape::kStageBytes);
+      const auto release = [&] {
+        if (lane < Shape::kClusterBlocks)
+          BarrierArriveAt(block.empty + 8 * stage, block.hooks.ReleasedBlock(lane, block.rank));
+      };
+      block.hooks.BeforeProducts(block.rank, release);
       IssueProducts<Element>(of_weight, of_hidden, base, hidden, own_boxes, step == 0, block.hooks);
 #pragma unroll
       for (int g = 0; g < Shape::kRowBlocks; ++g) HoldAccumulators(of_hidden[g]);
@@ -225,8 +230,7 @@ __device__ __forceinline__ void ConsumeSweep(const SweepBlock<Element, Hooks> bl
       WgmmaWait<0>();
 #pragma unroll
       for (int g = 0; g < Shape::kRowBlocks; ++g) HoldAccumulators(of_hidden[g]);
-      if (lane < Shape::kClusterBlocks)
-        BarrierArriveAt(block.empty + 8 * stage, block.hooks.ReleasedBlock(lane, block.rank));
+      if (block.hooks.ReleasesLate()) release();
       if (++stage == Shape::kStages) {
         stage = 0;
         parity ^= 1;

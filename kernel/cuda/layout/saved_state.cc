@@ -63,9 +63,11 @@ std::optional<SavedLayout> MakeSavedLayout(const Layout& layout) {
 
 std::optional<AtOnceLayout> MakeAtOnceLayout(const Problem& problem, const Results& results,
                                              const Keeping& keeping, int64_t rows, int clusters) {
+  Keeping of_a_block = keeping;
+  of_a_block.blocks = rows < problem.rows();
   const auto of_rows = [&](int64_t count) -> std::optional<RowBlockLayout> {
     const std::optional<Layout> passes =
-        MakeLayout(RowsOf(problem, 0, count), RowsOf(results, 0, count), keeping, clusters);
+        MakeLayout(RowsOf(problem, 0, count), RowsOf(results, 0, count), of_a_block, clusters);
     if (!passes) return std::nullopt;
     const std::optional<SavedLayout> state = MakeSavedLayout(*passes);
     if (!state) return std::nullopt;

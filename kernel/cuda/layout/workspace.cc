@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kForwardBytes = int64_t{72} << 20;        // partial sums and moved rows
 constexpr int64_t kForwardWeightBytes = int64_t{16} << 20;  // a packed chunk of weight
 constexpr int64_t kBackwardBytes = int64_t{248} << 20;      // d_logits, with a packed chunk of weight
-// Where a sweep may compute both gradients, sums of all stretches lie beside, and this is enough.
+// Where a sweep may compute both gradients, sums of stretches lie beside, and this is enough.
 constexpr int64_t kFewRowsBytes = int64_t{120} << 20;
 // With more rows the limit is three times a packed hidden, up to this: short chunks read and write the
 // sums of grad_hidden more often.
@@ -111,9 +111,20 @@ bool FewRows(const Layout& layout) {
          layout.h % kSweepColumns == 0;
 }
 
-BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, bool consumed) {
+// Chooses how many stretches are computed together, in chunks of at most so many columns.
+void ComputeTogether(const Layout& layout, int64_t columns, bool few, BackwardLayout* b) {
+  const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);  // of a stretch
+  const int64_t fit = kStretchesBytes / std::max<int64_t>(bytes, 1);
+  const int64_t stretches = std::max<int64_t>(CeilDiv(columns, layout.stretch), 1);
+  b->at_once = few ? std::clamp<int64_t>(fit, 1, stretches)
+                   : StretchesAtOnce(kH200Costs, layout.n, layout.h, columns, layout.stretch, fit);
+  b->sweeps = few && (b->at_once > 1 || stretches == 1);
+}
+
+BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
+                            const Keeping& keeping) {
   BackwardLayout b;
-  const bool few = FewRows(layout);
+  const bool few = FewRows(layout) && !keeping.blocks;
   b.padded_rows = RoundUp(layout.n, kRowStep);
   const int64_t most =
       few ? kFewRowsBytes
@@ -127,7 +138,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
-  const bool in_place = consumed && layout.exponents && columns > 0 && !few;
+  const bool in_place = keeping.consumed && layout.exponents && columns > 0 && !few;
   const bool some_elsewhere = !in_place || layout.first_kept > 0;  // d_logits that are not in place
   // Where all are in place, a packed weight is multiplied by a stretch at a time, and has the memory
   // for itself.
@@ -159,16 +170,9 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums, 
   if (sums) b.totals = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && b.direct_sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && layout.n > 0 && layout.planes == 1) {
-    const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);
     const int64_t longest =
         std::max({b.direct_chunk, b.packed_chunk, in_place ? columns : b.kept.most});
-    const int64_t fit = kStretchesBytes / std::max<int64_t>(bytes, 1);
-    const int64_t stretches =
-        std::max<int64_t>(CeilDiv(std::min(longest, layout.v), layout.stretch), 1);
-    b.at_once = few ? std::clamp<int64_t>(fit, 1, stretches)
-                    : StretchesAtOnce(kH200Costs, layout.n, layout.h, std::min(longest, layout.v),
-                                      layout.stretch, fit);
-    b.sweeps = few && (b.at_once > 1 || stretches == 1);
+    ComputeTogether(layout, std::min(longest, layout.v), few, &b);
     if (b.at_once > 1) b.apart = direct.Take(HeldProduct(b.at_once * layout.n, layout.packed_ld), 4);
   }
   b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
@@ -247,7 +251,7 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
   }
   if (layout.has_backward) {
     layout.first_kept = FirstKept(layout, key.keeping.bytes);
-    layout.backward = MakeBackward(layout, row_bytes, key.sums, key.keeping.consumed);
+    layout.backward = MakeBackward(layout, row_bytes, key.sums, key.keeping);
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.backward.bytes);
     if (layout.n > 0)
       layout.saved_bytes = sizeof(SavedHeader) + static_cast<size_t>(layout.n) * kSavedRowBytes;

@@ -129,6 +129,7 @@ struct Keeping {
   size_t bytes = 0;  // of kept columns at most; offsets, `ahead` and InPlaceRows beside
   KeptForm form = KeptForm::kDefault;
   bool consumed = false;
+  bool blocks = false;  // of rows, several: grad_weight goes on through sums, and there is no sweep
 
   bool operator==(const Keeping&) const = default;
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One matrix product on the device, as a pass asks a path for it: C[m, n] = sum over k of A(m, k) B(n,
-// k). The operator has three, and each path has one main loop for all of them:
+// k). The operator has three, and each path has one main loop for all of them;
+// Hopper's path has another one for both gradients of few rows:
 //
 //   logits        A = hidden [rows, H]                B = weight [columns, H]          depth H
 //   grad_hidden   A = d_logits [rows, columns]        B = weight [columns, H]^T        depth columns

@@ -20,7 +20,8 @@
 
 namespace plumbline::kernel::cuda {
 
-// Each function enqueues one product. It returns kFailed with CUDA's words where a launch fails.
+// Each function enqueues one product, or both gradients'. It returns kFailed with CUDA's words where a
+// launch fails.
 template <class Element>
 struct ProductKernels {
   Status (*forward)(const Product&, const ForwardEpilogue&, cudaStream_t);

@@ -12,7 +12,7 @@
 namespace plumbline::kernel::cuda {
 
 struct NoHooks {
-  // In both main loops.
+  // In all main loops.
 
   // Returns the depth that a product sums over, in blocks of `block`. The operands' depth is `most`.
   template <class Int>
@@ -32,7 +32,7 @@ struct NoHooks {
   // Returns the stage that the next copies go to. Stage `read` is multiplied meanwhile.
   __device__ static int StageToFill(int ahead, int /*read*/) { return ahead; }
 
-  // In Hopper's main loop.
+  // In Hopper's main loops.
 
   // Returns the number of clusters that a grid has at most.
   static int64_t Clusters(int64_t most) { return most; }

@@ -81,6 +81,19 @@ TEST(CudaRowBlocks, TakeNoMoreThanTheLimit) {
     }
   }
   EXPECT_GT(several, 100);
+  // The last block has 128 rows, as many as a sweep over weight takes.
+  struct Few {
+    int64_t n, v;
+    size_t limit;
+  };
+  for (const auto& [n, v, limit] :
+       {Few{19328, 1740000, size_t{8} << 30}, Few{38528, 1120000, size_t{8} << 30},
+        Few{20608, 2000000, 12872113364}}) {
+    const Asked asked({n, 512, v}, DType::kBf16, true, true);
+    const int64_t rows = asked.Rows(Within(limit));
+    EXPECT_EQ(n % rows, 128) << rows;
+    EXPECT_LE(asked.Bytes(Within(limit)), limit) << n << " x 512 x " << v;
+  }
 }
 
 // Fails if rows are divided though their exponents fit, or though dividing costs more than it saves, or

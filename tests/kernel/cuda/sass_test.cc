@@ -80,7 +80,7 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
     const bool alone = Contains(function.name, "ELi1ELi1EEE");
     if (multicasts == 0 && !alone) report("no UTMALDG.MULTICAST");
     // Otherwise the neighbours of the issuing thread hold its warp, and a grid that began early waits.
-    // A sweep never begins early: all its threads await the preceding grid before they part.
+    // In a sweep all threads await the preceding grid before they part.
     if (last_await < last_barrier && !IsSweep(function))
       report("ACQBULK before the cluster's last barrier");
     size_t waits = 0;
