@@ -45,6 +45,7 @@ from store.record import COMPLETE, INTERRUPTED
 ROOT = trees.ROOT
 OWN = "plumbline, cuda"
 SCRIPT_SECONDS = 180
+GRACE_SECONDS = 900.0  # behind the budget: loading, trying, what is inferred, the last case and its shrinking
 GRACE = 30.0  # from an interruption to a kill
 WRITE = """
 import sys, plumbline
@@ -227,7 +228,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--begin-within", type=float, default=float("inf"))
-    parser.add_argument("--grace", type=float, default=900.0)  # for loading, trying, what is inferred, the last case's shrinking
+    parser.add_argument("--grace", type=float, default=GRACE_SECONDS)
     parser.add_argument("--keep", type=Path, default=ROOT / "build/public-kernels")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
@@ -250,6 +251,7 @@ def main(words: list[str]) -> int:
         print(json.dumps(runs, indent=1))
         return int(not held(runs))
     command = f"python3 bench/store public-kernels --python PYTHON --seconds {given.seconds} --at-once {given.at_once}"
+    command += f" --grace {given.grace:g}" * (given.grace != GRACE_SECONDS)
     command += "".join(f' --only "{name}"' for name in given.only)
     stored.write(given.out or ROOT / "bench/results/public-kernels.json", command, about, machine,
                  kernels=json.loads(json.dumps(stored.without_folders(runs))))
