@@ -219,10 +219,10 @@ TestOutputs InOneCall(const TestValues& values, const TestLayout& layout, const 
   return placed.Outputs();
 }
 
-// All rows take part, so that every chain of grad_weight has the same steps. The last block has 8 rows or 56.
-// Fails if a block's inputs, outputs or saved state are another's; if sums of grad_weight do not go on,
-// are those of other columns, or are read before they are written; if they pass a tile's end; or if the
-// workspace is too small.
+// All rows take part, so that every chain of grad_weight has the same steps. The last block has 8 rows
+// or 56. Fails if a block's inputs, outputs or saved state are another's; if sums of grad_weight do not
+// go on, are those of other columns, or are read before they are written; if they pass a tile's end; or
+// if the workspace is too small.
 TEST_P(GpuRowBlocks, HaveTheBitsOfOneBlock) {
   const TestLayout odd{.hidden_major = true,
                        .hidden_padding = 3,
