@@ -45,8 +45,8 @@ from store.record import COMPLETE, INTERRUPTED
 ROOT = trees.ROOT
 OWN = "plumbline, cuda"
 SCRIPT_SECONDS = 180
-GRACE_SECONDS = 900.0  # behind the budget: loading, trying, what is inferred, the last case and its shrinking
-GRACE = 30.0  # from an interruption to a kill
+GRACE = 900.0  # seconds behind the budget: loading, trying, what is inferred, the last case and its shrinking
+KILL_AFTER = 30.0  # seconds from an interruption on
 WRITE = """
 import sys, plumbline
 found = plumbline.read_finding(sys.argv[1])
@@ -98,8 +98,8 @@ def environment_of(gpu: str | None, cache: Path) -> dict[str, str]:
 
 
 def ran(words: list[str], environment: dict[str, str], seconds: float, folder: Path | None = None) -> tuple[int | None, str, str]:
-    """(status or None where it did not end, stdout, stderr). It is interrupted once its time is over, and killed GRACE
-    seconds later: plumb then says what it has."""
+    """(status or None where it did not end, stdout, stderr). It is interrupted once its time is over, so that plumb says what
+    it has, and killed KILL_AFTER seconds later."""
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", cwd=folder,
                           env=os.environ | environment, start_new_session=True) as process:
         try:
@@ -107,7 +107,7 @@ def ran(words: list[str], environment: dict[str, str], seconds: float, folder: P
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             try:
-                out, why = process.communicate(timeout=GRACE)
+                out, why = process.communicate(timeout=KILL_AFTER)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
@@ -228,7 +228,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--begin-within", type=float, default=float("inf"))
-    parser.add_argument("--grace", type=float, default=GRACE_SECONDS)
+    parser.add_argument("--grace", type=float, default=GRACE)
     parser.add_argument("--keep", type=Path, default=ROOT / "build/public-kernels")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
@@ -251,7 +251,7 @@ def main(words: list[str]) -> int:
         print(json.dumps(runs, indent=1))
         return int(not held(runs))
     command = f"python3 bench/store public-kernels --python PYTHON --seconds {given.seconds} --at-once {given.at_once}"
-    command += f" --grace {given.grace:g}" * (given.grace != GRACE_SECONDS)
+    command += f" --grace {given.grace:g}" * (given.grace != GRACE)
     command += "".join(f' --only "{name}"' for name in given.only)
     stored.write(given.out or ROOT / "bench/results/public-kernels.json", command, about, machine,
                  kernels=json.loads(json.dumps(stored.without_folders(runs))))

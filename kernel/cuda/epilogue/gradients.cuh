@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "kernel/cuda/product/fragment.cuh"
@@ -193,27 +194,25 @@ struct GradWeightBlockEpilogue {
   }
 };
 
-// Returns whether GradWeightLines is valid for tiles of that many columns.
-inline bool HasLines(const GradWeightEpilogue& epilogue, int tile_columns) {
-  return epilogue.column_stride == 1 && epilogue.columns % tile_columns == 0 &&
-         RowsAligned(epilogue.grad_weight, epilogue.row_stride,
-                     epilogue.stored == Stored::kF32 ? 4 : 2);
+// Returns the epilogue of lines of that output, where it is valid for tiles of that many columns.
+template <class Output>
+std::optional<GradWeightLines<Output>> LinesOf(const GradWeightEpilogue& epilogue, int tile_columns) {
+  constexpr Stored kStored = std::is_same_v<Output, float>    ? Stored::kF32
+                             : std::is_same_v<Output, __half> ? Stored::kF16
+                                                              : Stored::kBf16;
+  if (epilogue.stored != kStored || epilogue.column_stride != 1 ||
+      epilogue.columns % tile_columns != 0 ||
+      !RowsAligned(epilogue.grad_weight, epilogue.row_stride, sizeof(Output)))
+    return std::nullopt;
+  return GradWeightLines<Output>{static_cast<Output*>(epilogue.grad_weight), epilogue.row_stride,
+                                 epilogue.rows};
 }
-template <class Element>
-inline constexpr Stored kStoredAs = std::is_same_v<Element, __half> ? Stored::kF16 : Stored::kBf16;
 
 // Calls `launch` with the most special epilogue that is valid for tiles of that many columns.
 template <class Element, class Launch>
 auto KnowingLines(const GradWeightEpilogue& epilogue, int tile_columns, const Launch& launch) {
-  const bool lines = HasLines(epilogue, tile_columns);
-  if (lines && epilogue.stored == Stored::kF32) {
-    return launch(GradWeightLines<float>{static_cast<float*>(epilogue.grad_weight), epilogue.row_stride,
-                                         epilogue.rows});
-  }
-  if (lines && epilogue.stored == kStoredAs<Element>) {
-    return launch(GradWeightLines<Element>{static_cast<Element*>(epilogue.grad_weight),
-                                           epilogue.row_stride, epilogue.rows});
-  }
+  if (const auto lines = LinesOf<float>(epilogue, tile_columns)) return launch(*lines);
+  if (const auto lines = LinesOf<Element>(epilogue, tile_columns)) return launch(*lines);
   return launch(epilogue);
 }
 

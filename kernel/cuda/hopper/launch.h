@@ -38,7 +38,8 @@ Status GradWeight(const Product& product, const GradWeightEpilogue& epilogue, cu
 // The same of one block of rows, with bf16 elements.
 Status GradWeightOfBlock(const Product& product, const GradWeightBlockEpilogue& epilogue,
                          cudaStream_t stream);
-// Both of at most kSweepRows rows: the products of GradHidden and GradWeight, over the same d_logits.
+// Both of at most kSweepRows rows, where H is a multiple of kSweepColumns: the products of GradHidden
+// and GradWeight, over the same d_logits.
 // Stretches are not in turn. A stretch that ends within the depth ends at a multiple of 64.
 template <class Element>
 Status BothGradients(const Product& hidden, const AccumulateEpilogue& sums, const Product& weight,

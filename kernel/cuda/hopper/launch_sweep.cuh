@@ -35,7 +35,7 @@ Status LaunchSweep(const Product& hidden, const AccumulateEpilogue& sums, const 
   sweep.columns = int(hidden.k);
   sweep.stretch = int(hidden.stretch > 0 ? hidden.stretch : hidden.k);
   sweep.stretches = (sweep.columns - 1) / sweep.stretch + 1;
-  sweep.pairs = int((hidden.n - 1) / SweepShape::kUnitColumns + 1);
+  sweep.pairs = int(hidden.n / SweepShape::kUnitColumns);
   sweep.hidden_columns = int(hidden.n);
   sweep.grad_hidden = sums;
   sweep.grad_weight = lines;

@@ -32,7 +32,7 @@
 namespace plumbline::kernel::cuda::hopper {
 
 struct SweepShape {
-  static constexpr int kRows = int(kSweepRows), kRowBlocks = kRows / kDepthBlock;
+  static constexpr int kRows = kSweepRows, kRowBlocks = kRows / kDepthBlock;
   static constexpr int kColumns = 128;  // of hidden, of a warpgroup
   static constexpr int kClusterBlocks = 2;
   static constexpr int kBlockColumns = kMultipliers * kColumns;
@@ -48,6 +48,7 @@ struct SweepShape {
   static constexpr int kSharedBytes =
       kStages * kStageBytes + kHiddenBytes + kScratchBytes + kBarriers * 8 + 1024;
   static_assert(kSharedBytes <= 227 * 1024);
+  static_assert(kUnitColumns == kSweepColumns);
   static_assert(kRows == kClusterBlocks * kDepthBlock);  // each block fetches a box of d_logits
 };
 

@@ -79,8 +79,8 @@ struct BackwardLayout {
   int64_t ahead = 0;
   int64_t padded_rows = 0;  // n up to a multiple of 256
   int64_t at_once = 1;      // stretches that are computed together where a path does so
-  // Both gradients may be computed by one sweep over weight: there are few rows, d_logits are not in
-  // place, and no stretches are in turn.
+  // Both gradients may be computed by one sweep over weight: grad_hidden is asked for, rows are few and
+  // no block of several, d_logits are not in place, and no stretches are in turn.
   bool sweeps = false;
   // Offsets.
   size_t census = 0, source = 0, slot = 0, kept_slot = 0, rows = 0, totals = 0, sums = 0, apart = 0,

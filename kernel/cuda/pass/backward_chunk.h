@@ -228,7 +228,7 @@ class Chunk {
     return status;
   }
 
-  // A product of grad_hidden's and its epilogue.
+  // A product for grad_hidden and its epilogue.
   struct HiddenProduct {
     Product product;
     AccumulateEpilogue epilogue;
@@ -275,18 +275,20 @@ class Chunk {
                                     memory_.list.census, segment.first < layout_.stretch, call_.stream);
   }
 
-  // Makes a product of grad_weight's of this chunk.
-  void MakeWeightProduct(Product* product) const {
-    product->b = hidden_.itself;
-    product->b_alternative = hidden_.moved;
-    product->use_alternative = hidden_.use_moved;
-    product->m = columns_;
-    product->n = layout_.h;
-    product->k = layout_.n;
-    product->live_is_depth = true;
+  // Returns the chunk's product for grad_weight.
+  Product WeightOf(Product product) const {
+    product.b = hidden_.itself;
+    product.b_alternative = hidden_.moved;
+    product.use_alternative = hidden_.use_moved;
+    product.m = columns_;
+    product.n = layout_.h;
+    product.k = layout_.n;
+    product.live_is_depth = true;
+    return product;
   }
 
-  // The epilogue of grad_weight's rows from column `first` of the vocabulary to the chunk's end.
+  // Returns the epilogue of grad_weight's rows from column `first` of the vocabulary to the chunk's
+  // end.
   GradWeightEpilogue WeightFrom(int64_t first) const {
     const Tensor& grad = *call_.results.grad_weight;
     const int64_t offset = first * grad.stride[0];
@@ -303,11 +305,9 @@ class Chunk {
 
   // Returns whether one sweep over weight computes both gradients.
   bool Sweeps() const {
-    if (!layout_.backward.sweeps || KernelsOf<Element>(call_.path).both_gradients == nullptr ||
-        !call_.results.grad_hidden || !call_.results.grad_weight || call_.weight_sums != nullptr)
-      return false;
-    const GradWeightEpilogue epilogue = WeightFrom(first_);
-    return HasLines(epilogue, kSweepColumns) && epilogue.stored == kStoredAs<Element>;
+    return layout_.backward.sweeps && call_.results.grad_weight &&
+           KernelsOf<Element>(call_.path).both_gradients != nullptr &&
+           LinesOf<Element>(WeightFrom(first_), kSweepColumns);
   }
 
   // Computes both gradients by a sweep over each segment's part of weight.
@@ -317,14 +317,10 @@ class Chunk {
       status = AddPending();
       last_ = SegmentAt(first);
       const HiddenProduct hidden = HiddenOf(last_, Gradient(0, 1, 1));
-      Product weight = Common();
-      MakeWeightProduct(&weight);
-      const GradWeightEpilogue epilogue = WeightFrom(first);
-      const GradWeightLines<Element> lines = {static_cast<Element*>(epilogue.grad_weight),
-                                              epilogue.row_stride, epilogue.rows};
       if (status.ok()) {
         status = KernelsOf<Element>(call_.path)
-                     .both_gradients(hidden.product, hidden.epilogue, weight, lines, call_.stream);
+                     .both_gradients(hidden.product, hidden.epilogue, WeightOf(Common()),
+                                     *LinesOf<Element>(WeightFrom(first), kSweepColumns), call_.stream);
       }
     }
     if (status.ok()) status = AddPending();
@@ -334,8 +330,7 @@ class Chunk {
   // `segments` is the number of products of grad_hidden that make d_logits of the next chunk, too.
   Status GradWeight(int segments) {
     const int own = std::max(segments, 1);
-    Product product = Gradient(segments, own, segments + own);
-    MakeWeightProduct(&product);
+    Product product = WeightOf(Gradient(segments, own, segments + own));
     product.beside_previous = last_.end > last_.first;  // both read the same d_logits
     product.beside_depth = last_.end - last_.first;
     product.beside_stretches = last_.apart ? last_.stretches : 1;

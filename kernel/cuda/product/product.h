@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One matrix product on the device, as a pass asks a path for it: C[m, n] = sum over k of A(m, k) B(n,
-// k). The operator has three, and each path has one main loop for all of them;
-// Hopper's path has another one for both gradients of few rows:
+// k). The operator has three, and each path has one main loop for all of them:
 //
 //   logits        A = hidden [rows, H]                B = weight [columns, H]          depth H
 //   grad_hidden   A = d_logits [rows, columns]        B = weight [columns, H]^T        depth columns
 //   grad_weight   A = d_logits [rows, columns]^T      B = hidden [rows, H]^T           depth rows
+//
+// Hopper's path has another main loop that computes both gradients of few rows.
 //
 // Operands hold 16-bit floats. An fp32 matrix comes as four planes of bf16, {lo, mid, hi, raw}. The
 // first three are those of kernel/host/tensor_core.h, in which infinities and NaN are 0; `raw` is hi
@@ -25,7 +26,7 @@ inline constexpr int kPlanes = 4;  // of an fp32 operand
 inline constexpr int kPlanePasses = 6;
 // A problem of at most so many rows, whose hidden size is a multiple of kSweepColumns, may have both
 // gradients computed by one sweep over weight (hopper/sweep_kernel.cuh).
-inline constexpr int64_t kSweepRows = 128, kSweepColumns = 512;
+inline constexpr int kSweepRows = 128, kSweepColumns = 512;
 
 // The planes of A and B that a pass multiplies; with a single pass, plane 0 of both.
 struct PassPlanes {
