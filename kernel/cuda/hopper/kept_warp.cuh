@@ -139,7 +139,7 @@ struct KeptWarp {
     constexpr int kPiece = kKeptPieceBytes / int(sizeof(typename KeptRow<kExponents>::Kept));
     const int pieces = row.kept != nullptr ? row.columns / kPiece : 0;
     if (pieces > 0) MakePieces(row, pieces, to, lane);
-    row.template MakeFrom<false>(pieces * kPiece, to, lane, 32);
+    row.template MakeFrom<false>(pieces * kPiece, chunk.columns, to, lane, 32);
   }
 
   template <bool kExponents>

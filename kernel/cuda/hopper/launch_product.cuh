@@ -44,8 +44,8 @@ Status LaunchProduct(const Product& product, const Epilogue& epilogue, cudaStrea
                      const Hooks& hooks = {}, const Transposed& before = {}) {
   if (product.m == 0 || product.n == 0) return Status::Ok();
   Maps maps = {};
-  Status mapped =
-      MakeMaps(product, Tile::kA, Tile::kB, Tile::ShareA::kBoxRows, Tile::ShareB::kBoxRows, &maps);
+  Status mapped = MakeMaps(product, Tile::kA, Tile::kB, Tile::FetchedRows(product.m),
+                           Tile::ShareB::kBoxRows, &maps);
   if (!mapped.ok()) return mapped;
   const int64_t stretches = product.stretch > 0 ? (product.k - 1) / product.stretch + 1 : 1;
   const int64_t units = Units<Tile>(product.m, product.n), tiles = units * stretches;

@@ -11,8 +11,9 @@
 // others that are far behind, so that more of the reads are served by L2 (pace.cuh).
 //
 // One block computes a tile, so no result depends on the grid, on the block's rank or on other tiles.
-// Beyond the operands' extents there are zeros, which change no sum. Where tiles do not fill a cluster,
-// its other blocks compute on zeros or unused rows and store nothing.
+// Beyond the operands' extents there are zeros, which change no sum. Rows that are not fetched
+// (TileShape::FetchedRows) may hold anything, and nothing that is made of them is stored. Where tiles
+// do not fill a cluster, its other blocks compute on zeros or unused rows and store nothing.
 
 #pragma once
 
@@ -200,6 +201,7 @@ __device__ __forceinline__ void Produce(const Block<Tile, Epilogue, Hooks> block
                              block.empty,
                              block.place,
                              product.passes,
+                             uint32_t(Tile::FetchedBytes(product.m)),
                              block.hooks};
   PrefetchTensorMap(issuer.a);
   PrefetchTensorMap(issuer.b);

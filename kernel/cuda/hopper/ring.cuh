@@ -45,6 +45,7 @@ struct Issuer {
   uint32_t stages, full, empty;  // shared addresses
   Place<Tile> place;
   int passes;
+  uint32_t stage_bytes;  // that arrive
   Hooks hooks;
   int stage = 0;
   uint32_t parity = 1;  // a fresh barrier counts as past parity 1: the first round does not wait
@@ -76,7 +77,7 @@ struct Issuer {
   __device__ void Fill(int32_t row, int32_t column, int32_t depth, PassPlanes planes) {
     BarrierWait(empty + 8 * stage, parity);
     const uint32_t barrier = full + 8 * stage;
-    BarrierExpect(barrier, Tile::kStageBytes);
+    BarrierExpect(barrier, stage_bytes);
     const uint32_t to = stages + stage * Tile::kStageBytes;
     Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns>(to, a, barrier, row, depth, planes.a,
                                                         int(place.column()), place.SharingA());

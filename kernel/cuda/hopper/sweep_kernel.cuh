@@ -224,10 +224,8 @@ __device__ __forceinline__ void ConsumeSweep(const SweepBlock<Element, Hooks> bl
       // grad_weight's rows are stored while grad_hidden's products run.
       WgmmaWait<1>();
       HoldAccumulators(of_weight);
-      if (column < sweep.hidden_columns) {
-        sweep.grad_weight.template Store<Shape::kColumns>(of_weight, first + step * kDepthBlock + row,
-                                                          column, block.live, scratch);
-      }
+      sweep.grad_weight.template Store<Shape::kColumns>(of_weight, first + step * kDepthBlock + row,
+                                                        column, block.live, scratch);
       WgmmaWait<0>();
 #pragma unroll
       for (int g = 0; g < Shape::kRowBlocks; ++g) HoldAccumulators(of_hidden[g]);
@@ -238,7 +236,6 @@ __device__ __forceinline__ void ConsumeSweep(const SweepBlock<Element, Hooks> bl
       }
     }
     if (lane == 0) BarrierArriveAt(block.hidden_empty, block.rank);
-    if (column >= sweep.hidden_columns) continue;
     const AccumulateEpilogue sums = sweep.grad_hidden.Of(block.StretchOf(unit));
 #pragma unroll
     for (int g = 0; g < Shape::kRowBlocks; ++g)

@@ -63,6 +63,17 @@ struct TileShape {
   static constexpr int kABytes = kRows * kDepthBlock * 2;
   static constexpr int kBBytes = kColumns * kDepthBlock * 2;
   static constexpr int kStageBytes = kABytes + kBBytes;
+  // Returns the rows of a tile of A that are fetched, of a product with m rows: where one block has all
+  // of them, m up to a multiple of 8, the rows of the swizzle. A row beyond the extent, which arrives
+  // as zeros, takes longer than one that exists (bench/NOTES.md, 41).
+  static constexpr int FetchedRows(int64_t m) {
+    if (kClusterBlocks > 1 || kA != Major::kK || m >= kRows) return ShareA::kBoxRows;
+    return static_cast<int>((m + 7) / 8 * 8);
+  }
+  // Returns the bytes that arrive in a stage.
+  static constexpr int FetchedBytes(int64_t m) {
+    return kStageBytes - (ShareA::kBoxRows - FetchedRows(m)) * kDepthBlock * 2;
+  }
   // The scratch of the epilogues, for every multiplying warp.
   static constexpr int kScratchBytes = 4 * kMultipliers * kWarpScratchBytes;
   // Returns the shared memory of a block: the stages and their barriers, the scratch, the epilogue's

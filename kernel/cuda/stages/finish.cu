@@ -9,6 +9,7 @@
 #include "kernel/cuda/stages/finish_rows.cuh"
 #include "kernel/cuda/support/hooks.cuh"
 #include "kernel/cuda/support/launch.h"
+#include "kernel/cuda/support/overlap.cuh"
 #include "kernel/cuda/support/regions.h"
 
 namespace plumbline::kernel::cuda {
@@ -19,6 +20,7 @@ constexpr int kLossThreads = 1024;
 __global__ void __launch_bounds__(kLossThreads)
     FinishLossKernel(const float* row_logprob, int64_t rows, const Census* census, bool mean,
                      float* loss) {
+  AwaitPreviousGrid();
   __shared__ double sums[kLossThreads];
   double sum = 0;
   for (int64_t i = threadIdx.x; i < rows; i += kLossThreads) sum += static_cast<double>(row_logprob[i]);
@@ -50,6 +52,7 @@ __device__ void StoreLines(const float* sums, Element* to, int64_t columns) {
 __global__ void __launch_bounds__(kStoreThreads)
     FinishGradientKernel(const float* sums, int64_t ld, const int32_t* slot,
                          const GradientOutput output, bool lines) {
+  AwaitPreviousGrid();
   for (int64_t i = blockIdx.x; i < output.rows; i += gridDim.x) {
     const int32_t place = slot != nullptr ? slot[i] : static_cast<int32_t>(i);
     if (lines && place >= 0) {
@@ -74,6 +77,7 @@ __global__ void __launch_bounds__(kStoreThreads)
 __global__ void __launch_bounds__(kStoreThreads)
     AddStretchesKernel(const StretchSums sums, float* totals, int64_t ld, int64_t columns,
                        const Census* census, bool first) {
+  AwaitPreviousGrid();
   const int64_t pieces = CeilDiv(columns, int64_t{kStoreThreads} * 2), all = census->live * pieces;
   for (int64_t piece = blockIdx.x; piece < all; piece += gridDim.x) {
     const int64_t c = (piece % pieces * kStoreThreads + threadIdx.x) * 2;
@@ -99,8 +103,8 @@ Status AddStretches(const StretchSums& sums, float* totals, int64_t ld, int64_t 
   const int64_t pieces = rows * CeilDiv(columns, int64_t{kStoreThreads} * 2);
   const int64_t blocks = std::min(pieces, kMostFinishBlocks);
   if (blocks == 0) return Status::Ok();
-  return LaunchKernel("AddStretches", AddStretchesKernel, blocks, kStoreThreads, 0, stream, sums,
-                      totals, ld, columns, census, first);
+  return LaunchKernelEarly("AddStretches", AddStretchesKernel, blocks, kStoreThreads, 0, stream, sums,
+                           totals, ld, columns, census, first);
 }
 
 Status FinishRows(const PartialSums& partial, const ForwardList& list, const ForwardOutputs& outputs,
@@ -110,8 +114,8 @@ Status FinishRows(const PartialSums& partial, const ForwardList& list, const For
 
 Status FinishLoss(const float* row_logprob, int64_t rows, const Census* census, bool mean, float* loss,
                   cudaStream_t stream) {
-  return LaunchKernel("FinishLoss", FinishLossKernel, 1, kLossThreads, 0, stream, row_logprob, rows,
-                      census, mean, loss);
+  return LaunchKernelEarly("FinishLoss", FinishLossKernel, 1, kLossThreads, 0, stream, row_logprob,
+                           rows, census, mean, loss);
 }
 
 Status FinishGradient(const float* sums, int64_t ld, const int32_t* slot, const GradientOutput& output,
@@ -120,8 +124,8 @@ Status FinishGradient(const float* sums, int64_t ld, const int32_t* slot, const 
   if (blocks == 0) return Status::Ok();
   const bool lines = output.stored != Stored::kF32 && output.column_stride == 1 &&
                      output.columns % 8 == 0 && RowsAligned(output.data, output.row_stride, 2);
-  return LaunchKernel("FinishGradient", FinishGradientKernel, blocks, kStoreThreads, 0, stream, sums,
-                      ld, slot, output, lines);
+  return LaunchKernelEarly("FinishGradient", FinishGradientKernel, blocks, kStoreThreads, 0, stream,
+                           sums, ld, slot, output, lines);
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -18,9 +18,11 @@ inline constexpr int64_t kMostFinishBlocks = 65536;
 
 namespace finish_rows {
 
-inline constexpr int kRows =
-    32;  // of a block: one lane each, so that a warp reads a line of partial sums
-inline constexpr int kChains = 32;  // one warp each
+inline constexpr int kRows = 16;  // of a block: half a line of partial sums of each tile
+inline constexpr int kChains = 32;
+// Tiles of a chain that are loaded before the first of them is used. The compiler puts no load before
+// a store to memory that may be the same, so tiles' offsets would be waited for one by one.
+inline constexpr int kBatch = 16;
 inline constexpr float kLn2 = 0.693147180559945309f;
 
 __device__ inline void StoreRow(const ForwardList& list, const ForwardOutputs& outputs, SavedRow* saved,
@@ -44,6 +46,65 @@ __device__ inline void StoreRow(const ForwardList& list, const ForwardOutputs& o
   if (saved != nullptr) saved[i] = {max, defined ? sum : QuietNaN(), mean_gap, label_logit};
 }
 
+struct ChainSums {
+  float sum = 0, moment = 0;
+};
+
+// A row's tiles, of which a chain has each 32nd.
+struct RowTiles {
+  const PartialSums& partial;
+  int64_t row;    // of the partial sums
+  int64_t tiles;  // 0: the row is not there
+
+  __device__ int64_t At(int64_t tile) const { return tile * partial.stride + row; }
+
+  __device__ float MaxOfChain(int chain) const {
+    float max = MinusInfinity();
+#pragma unroll 1
+    for (int64_t first = chain; first < tiles; first += kChains * kBatch) {
+      float tile_max[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int64_t tile = first + k * kChains;
+        tile_max[k] = tile < tiles ? partial.max[At(tile)] : MinusInfinity();
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) max = MaxNaN(max, tile_max[k]);
+    }
+    return max;
+  }
+
+  // Adds the chain's sums relative to the row's `max`. Stores each tile's exponent: offsets of a kept
+  // tile are of this row from `offsets` on, null: none are kept.
+  __device__ ChainSums SumsOfChain(int chain, float max, float scale, float* offsets,
+                                   int64_t first_kept) const {
+    ChainSums sums;
+#pragma unroll 1
+    for (int64_t first = chain; first < tiles; first += kChains * kBatch) {
+      float tile_max[kBatch], sum[kBatch], moment[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int64_t tile = first + k * kChains, at = At(tile < tiles ? tile : first);
+        tile_max[k] = partial.max[at];
+        sum[k] = partial.sum[at];
+        moment[k] = partial.moment != nullptr ? partial.moment[at] : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int64_t tile = first + k * kChains;
+        if (tile >= tiles) break;
+        const float y = Exponent(tile_max[k], max, scale), factor = Exp2(y);
+        sums.sum = fmaf(factor, sum[k], sums.sum);
+        if (partial.moment != nullptr) {
+          sums.moment = fmaf(factor, fmaf(y, sum[k], moment[k]), sums.moment);
+        }
+        if (offsets != nullptr && tile >= first_kept) offsets[tile - first_kept] = y;
+      }
+    }
+    return sums;
+  }
+};
+
 template <class Hooks>
 __global__ void __launch_bounds__(kRows* kChains)
     FinishRowsKernel(const PartialSums partial, const ForwardList list, const ForwardOutputs outputs,
@@ -58,29 +119,17 @@ __global__ void __launch_bounds__(kRows* kChains)
     const bool there = row < partial.rows && place < live;
     if (block * kRows + partial.first >= live) return;  // the same for all threads
     const float scale = there ? list.scale[place] : 0.0f;
-    const int64_t tiles = there ? partial.tiles : 0;
-    float max = MinusInfinity();
-#pragma unroll 8
-    for (int64_t tile = chain; tile < tiles; tile += kChains) {
-      max = MaxNaN(max, partial.max[tile * partial.stride + row]);
-    }
+    const RowTiles tiles = {partial, row, there ? partial.tiles : 0};
+    float max = tiles.MaxOfChain(chain);
     a[chain][lane] = max;
     __syncthreads();
     for (int c = 0; c < kChains; ++c) max = MaxNaN(max, a[c][lane]);
-    float sum = 0, moment = 0;
-#pragma unroll 8
-    for (int64_t tile = chain; tile < tiles; tile += kChains) {
-      const int64_t at = tile * partial.stride + row;
-      const float y = Exponent(partial.max[at], max, scale), factor = Exp2(y), s = partial.sum[at];
-      sum = fmaf(factor, s, sum);
-      if (partial.moment != nullptr) moment = fmaf(factor, fmaf(y, s, partial.moment[at]), moment);
-      const int64_t kept = tile - outputs.offsets.first;
-      if (outputs.offsets.data != nullptr && kept >= 0)
-        outputs.offsets.data[place * outputs.offsets.ld + kept] = y;
-    }
+    float* const offsets =
+        outputs.offsets.data != nullptr ? outputs.offsets.data + place * outputs.offsets.ld : nullptr;
+    const ChainSums sums = tiles.SumsOfChain(chain, max, scale, offsets, outputs.offsets.first);
     __syncthreads();
-    hooks.StoreChain(sum, &a[chain][lane], &a[0][lane]);
-    hooks.StoreChain(moment, &b[chain][lane], &b[0][lane]);
+    hooks.StoreChain(sums.sum, &a[chain][lane], &a[0][lane]);
+    hooks.StoreChain(sums.moment, &b[chain][lane], &b[0][lane]);
     __syncthreads();
     for (int half = kChains / 2; half > 0; half /= 2) {
       if (chain < half) {

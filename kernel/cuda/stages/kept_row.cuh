@@ -154,12 +154,12 @@ struct KeptRow {
     }
   }
 
-  // Computes and stores the columns from `first` on, and zeros up to a multiple of 8. `threads` threads
-  // share the work; this is number `thread`. What forward did not keep counts as 0.
+  // Computes and stores columns [first, end), and zeros from the chunk's end up to a multiple of 8.
+  // `threads` threads share the work; this is number `thread`. What forward did not keep counts as 0.
   template <bool kInPlanes, class Element>
-  __device__ __forceinline__ void MakeFrom(int first, Element* to, int thread, int threads) const {
-    for (int column = first + thread * kKeptColumns; column < chunk.columns;
-         column += threads * kKeptColumns) {
+  __device__ __forceinline__ void MakeFrom(int first, int end, Element* to, int thread,
+                                           int threads) const {
+    for (int column = first + thread * kKeptColumns; column < end; column += threads * kKeptColumns) {
       const bool whole = column + kKeptColumns <= columns;
       Line line = {};
       if (kept != nullptr && whole) {

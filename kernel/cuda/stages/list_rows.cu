@@ -6,6 +6,7 @@
 
 #include "kernel/cuda/product/fragment.cuh"
 #include "kernel/cuda/support/launch.h"
+#include "kernel/cuda/support/overlap.cuh"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -176,6 +177,8 @@ struct ForwardRows {
 __global__ void __launch_bounds__(kThreads)
     ListForwardKernel(const RowInputs inputs, const ForwardList list, const ForwardOutputs outputs,
                       const SavedState saved) {
+  AwaitPreviousGrid();
+  AllowNextGrid();
   const Counts counts = ListRows(inputs, ForwardRows{list, outputs}, list.census);
   if (blockIdx.x != 0 || threadIdx.x != 0) return;
   if (outputs.first_invalid_row != nullptr) *outputs.first_invalid_row = counts.first_invalid;
@@ -247,6 +250,8 @@ struct BackwardRows {
 
 __global__ void __launch_bounds__(kThreads)
     ListBackwardKernel(const RowInputs inputs, const SavedState saved, const BackwardList list) {
+  AwaitPreviousGrid();
+  AllowNextGrid();
   const bool fits = saved.header != nullptr && *saved.header == saved.expected;
   ListRows(inputs, BackwardRows{inputs, fits ? saved.rows : nullptr, list}, list.census);
 }

@@ -6,6 +6,7 @@
 
 #include "kernel/cuda/product/fragment.cuh"
 #include "kernel/cuda/support/launch.h"
+#include "kernel/cuda/support/overlap.cuh"
 
 namespace plumbline::kernel::cuda {
 namespace {
@@ -54,6 +55,8 @@ __device__ void Put(const Task& task, int64_t at, float x) {
 // Packs a matrix with contiguous rows; threads go along a row.
 template <class Element>
 __global__ void __launch_bounds__(kThreads) PackRowsKernel(const Task task) {
+  AwaitPreviousGrid();
+  AllowNextGrid();
   const Extent extent = ExtentOf(task);
   for (int64_t r = blockIdx.x; r < extent.written; r += gridDim.x) {
     const Element* row = nullptr;
@@ -67,6 +70,8 @@ __global__ void __launch_bounds__(kThreads) PackRowsKernel(const Task task) {
 
 // Packs contiguous rows, 16 bytes at a time.
 __global__ void __launch_bounds__(kThreads) PackChunksKernel(const Task task) {
+  AwaitPreviousGrid();
+  AllowNextGrid();
   const Extent extent = ExtentOf(task);
   const int64_t chunks = task.ld / 8;
   for (int64_t r = blockIdx.x; r < extent.written; r += gridDim.x) {
@@ -85,6 +90,8 @@ __global__ void __launch_bounds__(kThreads) PackChunksKernel(const Task task) {
 // memory, so that both loads and stores go along contiguous memory.
 template <class Element>
 __global__ void __launch_bounds__(kThreads) PackSquaresKernel(const Task task) {
+  AwaitPreviousGrid();
+  AllowNextGrid();
   __shared__ Element square[kTile][kTile + 1];
   const Extent extent = ExtentOf(task);
   const int64_t across = (task.ld + kTile - 1) / kTile, down = (extent.written + kTile - 1) / kTile;
@@ -140,18 +147,18 @@ Status Pack(const PackRequest& request, cudaStream_t stream) {
   if (!RowsContiguous(from)) {
     const int64_t squares = (request.rows + kTile - 1) / kTile * ((request.ld + kTile - 1) / kTile);
     const int64_t blocks = std::min(squares, kMostBlocks);
-    return from.dtype == DType::kF32 ? LaunchKernel("PackSquares", PackSquaresKernel<float>, blocks,
-                                                    kThreads, 0, stream, task)
-                                     : LaunchKernel("PackSquares", PackSquaresKernel<uint16_t>, blocks,
-                                                    kThreads, 0, stream, task);
+    return from.dtype == DType::kF32 ? LaunchKernelEarly("PackSquares", PackSquaresKernel<float>,
+                                                         blocks, kThreads, 0, stream, task)
+                                     : LaunchKernelEarly("PackSquares", PackSquaresKernel<uint16_t>,
+                                                         blocks, kThreads, 0, stream, task);
   }
   if (from.dtype == DType::kF32) {
-    return LaunchKernel("PackRows", PackRowsKernel<float>, rows, kThreads, 0, stream, task);
+    return LaunchKernelEarly("PackRows", PackRowsKernel<float>, rows, kThreads, 0, stream, task);
   }
   if (IsPacked(from) && request.ld == from.shape[1]) {
-    return LaunchKernel("PackChunks", PackChunksKernel, rows, kThreads, 0, stream, task);
+    return LaunchKernelEarly("PackChunks", PackChunksKernel, rows, kThreads, 0, stream, task);
   }
-  return LaunchKernel("PackRows", PackRowsKernel<uint16_t>, rows, kThreads, 0, stream, task);
+  return LaunchKernelEarly("PackRows", PackRowsKernel<uint16_t>, rows, kThreads, 0, stream, task);
 }
 
 Operand PackedOperand(const PackRequest& request) {

@@ -229,12 +229,12 @@ ProductCase Sized(Loop loop, int64_t m, int64_t n, int64_t k) {
   return c;
 }
 
-// Fails if these tests could not see one of the mutants of a main loop, with operands of either major
-// order.
+// Fails if these tests could not see one of the mutants of this main loop, with operands of either
+// major order. A hook of the path itself is not in a main loop.
 TEST_F(GpuHopperProducts, EveryMutantShows) {
   for (size_t row = 0; row < fuzz::kMutants.size(); ++row) {
     const fuzz::MutantRow& mutant = fuzz::kMutants[row];
-    if (mutant.path != fuzz::MutantPath::kCudaHopper) continue;
+    if (mutant.path != fuzz::MutantPath::kCudaHopper || mutant.hook.starts_with("Path::")) continue;
     for (const Loop loop : {Loop::kLogits, Loop::kGradWeight}) {
       ProductCase c = Sized(loop, 256 * 26, 192 * 16, 777);
       if (mutant.hook == "RowCoordinate") {

@@ -94,18 +94,22 @@ TEST_P(GpuSweep, LeavesOutRowsWithoutGradient) {
 TEST_P(GpuSweep, KeepsLogits) {
   for (const auto& [dtype, form] : kKinds) {
     if (dtype == DType::kF32) continue;
-    TestValues values = Ragged(dtype, 77, 4100, 23, 512);
-    values.labels[static_cast<size_t>(values.n / 2)] = 5;  // an invalid one would make grad_weight NaN
-    for (const size_t limit : Limits(values, form)) {
-      for (const bool consumed : {false, true}) {
-        SCOPED_TRACE(testing::Message()
-                     << Name(dtype) << static_cast<int>(form) << " " << limit << " " << consumed);
-        Execution execution = On();
-        execution.kept_form = form;
-        execution.saved_logits_bytes = execution.kept_logits_bytes = limit;
-        execution.saved_is_consumed = consumed;
-        ExpectSameBits(values, execution);
-        EXPECT_TRUE(AtOnce(values, execution).grad_hidden == Apart(values, {}, execution).grad_hidden);
+    for (const int64_t v : {4100, 12300}) {  // d_logits of a row in two parts, and in four
+      TestValues values = Ragged(dtype, 77, v, 23, 512);
+      values.labels[static_cast<size_t>(values.n / 2)] =
+          5;  // an invalid one would make grad_weight NaN
+      for (const size_t limit : Limits(values, form)) {
+        for (const bool consumed : {false, true}) {
+          SCOPED_TRACE(testing::Message() << Name(dtype) << static_cast<int>(form) << " " << v << " "
+                                          << limit << " " << consumed);
+          Execution execution = On();
+          execution.kept_form = form;
+          execution.saved_logits_bytes = execution.kept_logits_bytes = limit;
+          execution.saved_is_consumed = consumed;
+          ExpectSameBits(values, execution);
+          EXPECT_TRUE(AtOnce(values, execution).grad_hidden ==
+                      Apart(values, {}, execution).grad_hidden);
+        }
       }
     }
   }
