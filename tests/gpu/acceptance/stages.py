@@ -17,7 +17,7 @@ CANNOT_START = 127  # a shell's status for a command that it does not find
 ALONE = ("memory",)  # stages that run before the others, one at a time: they take all of the device's memory
 # Stages of which one runs at a time: together they ran out of the memory of a device of 139 GiB.
 MEMORY = ("small", "tests")
-OWN = ["Repeats", "Batch", "Large"]  # suites of cuda_tests that are stages of their own
+OWN = ["Repeats", "Batch", "Large", "Sweep"]  # suites of cuda_tests that are stages of their own
 
 
 @dataclass
@@ -108,6 +108,7 @@ def stages() -> dict[str, list[Step]]:
         "repeats": [gtest("repeats", "cuda_tests", "*GpuRepeats*")],
         "batch": [gtest("batch", "cuda_tests", "*GpuBatch*")],
         "large": [gtest("large", "cuda_tests", "*GpuLarge*")],
+        "sweep": [gtest("sweep", "cuda_tests", "*GpuSweep*")],
         "figures": [Step("figures", lambda c: [sys.executable, str(c.stage / "tightness.py"), "--plumb",
                                                c.program("plumb"), "--folder", str(c.folder("figures"))],
                          lacking=4)],

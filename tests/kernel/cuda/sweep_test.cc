@@ -32,8 +32,12 @@ struct Wanted {
 // where it lies.
 TestOutputs Gradients(const TestValues& values, const Execution& execution, Wanted wanted,
                       bool packed = false) {
-  PlacedProblem placed(values), transposed(values, {.hidden_major = true});
-  if (packed) placed.problem().weight = transposed.problem().weight;
+  PlacedProblem placed(values);
+  std::optional<PlacedProblem> transposed;
+  if (packed) {
+    transposed.emplace(values, TestLayout{.hidden_major = true});
+    placed.problem().weight = transposed->problem().weight;
+  }
   if (!wanted.hidden) placed.results().grad_hidden.reset();
   if (!wanted.weight) placed.results().grad_weight.reset();
   DeviceProblem device(placed.problem(), placed.results());
@@ -95,6 +99,7 @@ TEST_P(GpuSweep, KeepsLogits) {
   for (const auto& [dtype, form] : kKinds) {
     if (dtype == DType::kF32) continue;
     for (const int64_t v : {4100, 12300}) {  // d_logits of a row in two parts, and in four
+      if (v > 5000 && (dtype != DType::kBf16 || form != KeptForm::kDefault)) continue;
       TestValues values = Ragged(dtype, 77, v, 23, 512);
       values.labels[static_cast<size_t>(values.n / 2)] =
           5;  // an invalid one would make grad_weight NaN
@@ -115,7 +120,8 @@ TEST_P(GpuSweep, KeepsLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, GpuSweep, EachPath(), PathName);
+// Drawing and comparing the largest problems takes most of the time, so other paths are left out.
+INSTANTIATE_TEST_SUITE_P(Paths, GpuSweep, testing::Values(CudaPath::kBest), PathName);
 
 }  // namespace
 }  // namespace plumbline::kernel::device
