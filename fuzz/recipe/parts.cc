@@ -101,7 +101,12 @@ Gen<Shape> BigCost(Gen<int64_t> sixteens, Gen<int64_t> hidden) {
 
 }  // namespace
 
-Gen<Shape> BigShapes() { return BigCost(inRange<int64_t>(12, 64), inRange<int64_t>(64, 257)); }
+// With H a multiple of 512 and few rows, the CUDA operator computes both gradients by one sweep over
+// weight, and from 385 columns on in several stretches.
+Gen<Shape> BigShapes() {
+  return BigCost(inRange<int64_t>(12, 64),
+                 weightedOneOf<int64_t>({{60, inRange<int64_t>(64, 257)}, {40, just<int64_t>(512)}}));
+}
 
 Gen<Shape> SquareShapes() { return BigCost(inRange<int64_t>(64, 100), inRange<int64_t>(64, 97)); }
 

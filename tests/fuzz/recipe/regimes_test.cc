@@ -37,7 +37,7 @@ namespace {
 // The first fails for a libm function, an unfused multiply-add that the compiler fused, or a standard
 // distribution on the way from recipe to bits, as soon as it is run on a machine or compiler that
 // differs.
-constexpr uint64_t kGoldenLines = 0x4a5932aecbeae9b7u;
+constexpr uint64_t kGoldenLines = 0x124098c50b233a72u;
 constexpr uint64_t kGoldenBytes = 0xd69a1fe97d2f1731u;
 
 TEST(RegimesTest, GoldenLines) {
@@ -252,6 +252,7 @@ TEST(RegimesTest, SizesVary) {
   for (uint64_t index = 0; index < kCount; ++index) {
     const Recipe recipe = DrawRecipe(5, index);
     seen["v >= 131072"] += recipe.v >= kLargeVocabulary ? 1 : 0;
+    seen["few rows in stretches"] += recipe.n <= 128 && recipe.v > 384 && recipe.h == 512 ? 1 : 0;
     seen["n = 0"] += recipe.n == 0 ? 1 : 0;
     seen["n > 90"] += recipe.n > 90 ? 1 : 0;
     seen["h = 0"] += recipe.h == 0 ? 1 : 0;
