@@ -133,10 +133,12 @@ std::vector<Function> MainLoops(const std::vector<Function>& functions) {
   return loops;
 }
 
-std::string Disassembled(const std::string& program, const std::string& object) {
+// Returns what cuobjdump prints of an object with the option.
+std::string PrintedOf(const std::string& object, const std::string& option) {
+  const std::string program = PLUMBLINE_CUOBJDUMP;
   // cuobjdump looks for nvdisasm on the path.
   const std::string command = "PATH=$PATH:" + program.substr(0, program.rfind('/')) + " " + program +
-                              " -sass " + object + " 2>/dev/null";
+                              " " + option + " " + object + " 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return "";
   std::string text;
@@ -149,18 +151,22 @@ std::string Disassembled(const std::string& program, const std::string& object) 
 
 class HopperSass : public testing::Test {
  protected:
-  // Disassembles the kernels of `objects`, paths with colons between them, or skips the test.
-  void Disassemble(const char* objects) {
-    const std::string program = PLUMBLINE_CUOBJDUMP;
-    if (!std::filesystem::exists(program))
+  // Calls f(object) for each of `objects`, paths with colons between them, or skips the test. The
+  // objects are read, not the archive: cuobjdump takes seconds over the host's code in it.
+  template <class F>
+  void ForEachObject(const char* objects, F&& f) {
+    if (!std::filesystem::exists(PLUMBLINE_CUOBJDUMP))
       GTEST_SKIP() << "cuobjdump is not installed (cmake -DPLUMBLINE_CUOBJDUMP=…)";
-    // The objects are read, not the archive: cuobjdump takes seconds over the host's code in it.
     std::istringstream list(objects);
-    std::string sass;
     for (std::string object; std::getline(list, object, ':');) {
       if (!std::filesystem::exists(object)) GTEST_SKIP() << "this machine did not build " << object;
-      sass += Disassembled(program, object);
+      f(object);
     }
+  }
+  // Disassembles the kernels of `objects`, or skips the test.
+  void Disassemble(const char* objects) {
+    std::string sass;
+    ForEachObject(objects, [&](const std::string& object) { sass += PrintedOf(object, "-sass"); });
     functions = Parse(sass);
   }
   std::vector<Function> functions;
@@ -188,6 +194,21 @@ TEST_F(HopperSass, TheNextGridIsAllowedOnlyAfterThePrecedingOneIsAwaited) {
   EXPECT_EQ(Having(functions, "PREEXIT"), 48);
   EXPECT_EQ(Having(functions, "ACQBULK"), 52);
   EXPECT_THAT(AllowingTooEarly(functions), testing::IsEmpty());
+}
+
+// A device after 9.0 without machine code of its own translates the PTX of the highest version that it
+// can run. Fails if that is less than 9.0: such kernels do not await the preceding grid, and on these
+// devices begin before its end.
+TEST_F(HopperSass, LaterDevicesTranslateKernelsThatAwait) {
+  int with_ptx = 0;
+  ForEachObject(PLUMBLINE_KERNEL_OBJECTS, [&](const std::string& object) {
+    const std::string files = PrintedOf(object, "-lptx");
+    if (!Contains(files, ".ptx")) return;
+    ++with_ptx;
+    EXPECT_TRUE(Contains(files, ".sm_90.ptx")) << object << ": " << files;
+  });
+  if (IsSkipped()) return;
+  EXPECT_EQ(with_ptx, 9);
 }
 
 // Returns one function as cuobjdump prints it.
