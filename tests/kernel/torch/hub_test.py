@@ -234,8 +234,11 @@ class Layout(unittest.TestCase):
     # Fails if the hub is told other GPUs than those that the build compiles for.
     def test_archs(self):
         built = re.search(r"set\(PLUMBLINE_CUDA_ANY (.*)\)", (ROOT / "CMakeLists.txt").read_text())[1]
-        archs = {f"{major}.{minor}" + "+PTX" * (kind == "compute")
-                 for kind, major, minor in re.findall(r"code=(compute|sm)_(\d+)(\d)\b", built)}  # fmt: skip
+        archs = {}
+        for codes in re.findall(r'code=\[?([^"\]]+)', built):
+            for kind, major, minor in re.findall(r"(compute|sm)_(\d+)(\d)\b", codes):
+                archs[f"{major}.{minor}"] = archs.get(f"{major}.{minor}", False) or kind == "compute"
+        archs = {device + "+PTX" * ptx for device, ptx in archs.items()}
         for variant in variants():
             backend = json.loads((variant / "metadata.json").read_text())["backend"]
             self.assertEqual(set(backend.get("archs", ())), archs if backend["type"] == "cuda" else set())
