@@ -21,6 +21,7 @@ set(fuzz_test_sources
   fuzz/campaign/campaign_test.cc
   fuzz/campaign/in_order_test.cc
   fuzz/campaign/kill_test.cc
+  fuzz/campaign/options_test.cc
   fuzz/campaign/ranking_test.cc
   fuzz/campaign/search/archive_test.cc
   fuzz/campaign/search/assurance_test.cc

@@ -29,6 +29,10 @@ void Fields(FieldVisitor& io, CampaignOptions& options) {
   io("blind", options.blind);
   io.IfSet("production", options.production);
   io.IfSet("gate", options.gate);
+  int64_t lag = options.lag == kLeastLag ? 0 : options.lag;
+  io.IfSet("lag", lag);
+  if (lag != 0 && (lag < kLeastLag || lag > kMostLag)) io.Wrong("lag", "a number of generations");
+  options.lag = lag == 0 ? kLeastLag : lag;
   if (!io.reading() ? !options.capabilities.empty() : io.Has("capabilities", false)) {
     io("capabilities", options.capabilities);
     if (options.capabilities.size() != options.targets.size()) {

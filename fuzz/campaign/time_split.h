@@ -19,6 +19,9 @@ struct TimeSplit {
   double arbiter = 0;    // judging again with the arbiter: failures, and a share of the passes
   double shrinking = 0;  // from a sighting to its stored case
   double expansion = 0;  // expanding recipes: a part of the harness's own share
+  // Jobs had no case to run, for one that others were running: another part of it. Guided cases are
+  // drawn from results (fuzz/campaign/search/search.h), and a gate shrinks behind its cases.
+  double waiting = 0;
 
   double Total() const { return jobs * wall; }
   double Harness() const { return Total() - target - oracle - arbiter - shrinking; }

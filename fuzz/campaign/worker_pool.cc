@@ -93,7 +93,9 @@ void WorkerPool::Work(int job) {
       if (item) campaign_state_.PutBack(*item);
       if (!beside.wait) pursuit = NextPursuit(false);  // the hunt is over
       if (!pursuit && (beside.wait || campaign_state_.Pursuing())) {
+        const Stopwatch watch;
         std::this_thread::sleep_for(kPatience);
+        AddTime(&TimeSplit::waiting, watch.Lap());
         continue;
       }
       if (!pursuit) break;

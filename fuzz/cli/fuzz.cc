@@ -248,6 +248,26 @@ ExitStatus CommandFuzz(CampaignOptions options, const FuzzOptions& asked, const 
   return console.Finish(status, CountsOf(summary), std::move(json));
 }
 
+void AddInference(CLI::App* sub, const std::shared_ptr<FuzzOptions>& asked) {
+  // CLI11 sets an optional flag that it is given a reference to, to false where none is passed.
+  sub->add_flag_function(
+      "--infer,!--no-infer", [=](int64_t count) { asked->infer = count > 0; },
+      "before the hunt, find out what a target rounds that declares no contract, or beyond "
+      "--contract [if it is Python's and declares none]");
+  sub->add_flag("--allow-shortcuts", asked->allow_shortcuts,
+                "shortcuts that were inferred do not decide the exit status");
+}
+
+// Adds --lag, and returns it.
+CLI::Option* AddLag(CLI::App* sub, CampaignOptions* options) {
+  CLI::Option* lag =
+      sub->add_option("--lag", options->lag,
+                      "guided cases are drawn from results that are G times 512 cases old "
+                      "[2]; more for dozens of jobs, which wait less then");
+  lag->type_name("G")->check(CLI::Range(kLeastLag, kMostLag));
+  return lag;
+}
+
 // Adds what limits cases, their number and their time. Returns --palette.
 CLI::Option* AddLimits(CLI::App* sub, CampaignOptions* options) {
   AddParsed(sub, "--worker-memory", &options->worker_memory, ParseBytes,
@@ -319,18 +339,13 @@ void AddFuzz(CommandLine* line) {
   auto* corpus = sub->add_option("--corpus", options->corpus, "cases to replay first, a folder [none]");
   auto* blind = sub->add_flag("--blind", options->blind,
                               "draws alone: no level one, and nothing that was seen has a say");
+  CLI::Option* lag = AddLag(sub, options.get());
   auto* shard = AddParsed(sub, "--shard", &options->shard, ParseShard,
                           "I/N: part I of N that share a seed and no case [0/1]");
   auto* out = sub->add_option("--out", options->out, "folder for all that is found [plumb-out-TIME]");
   sub->add_option("--known", *known, "findings that are accepted, a JSON file [none]");
   sub->add_flag("--verbose", asked->verbose, "also a table of what each regime showed");
-  // CLI11 sets an optional flag that it is given a reference to, to false where none is passed.
-  sub->add_flag_function(
-      "--infer,!--no-infer", [=](int64_t count) { asked->infer = count > 0; },
-      "before the hunt, find out what a target rounds that declares no contract, or beyond "
-      "--contract [if it is Python's and declares none]");
-  sub->add_flag("--allow-shortcuts", asked->allow_shortcuts,
-                "shortcuts that were inferred do not decide the exit status");
+  AddInference(sub, asked);
   CLI::Option* palette = AddLimits(sub, options.get());
   auto* resume = sub->add_option_function<std::string>(
       "--resume",
@@ -340,9 +355,9 @@ void AddFuzz(CommandLine* line) {
       },
       "go on with the campaign in this folder");
   for (CLI::Option* other :
-       {targets, held_to, seed, regime, recipe, corpus, blind, shard, out, palette})
+       {targets, held_to, seed, regime, recipe, corpus, blind, lag, shard, out, palette})
     resume->excludes(other);
-  for (CLI::Option* other : {regime, corpus, blind, shard}) {
+  for (CLI::Option* other : {regime, corpus, blind, lag, shard}) {
     recipe->excludes(other);
     of_production->excludes(other);
   }

@@ -329,6 +329,9 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
                  Seconds(summary.elapsed)) +
             summary.options.out.string() + "\n";
     text += "this run: " + Describe(summary.time) + "\n";
+    const bool waits = summary.time.waiting > summary.time.Total() / 5;
+    if (waits && !summary.options.gate && summary.options.lag < kMostLag / 4)
+      text += "jobs waited for slow cases: a campaign with --lag 16 waits less\n";
   }
   if (summary.status == ExitStatus::kInterrupted) {
     text += "interrupted; go on with: " + ShellQuote(program) + " fuzz --resume " +

@@ -189,9 +189,7 @@ DeviceOutcome RunOnDevice(const Target& target, bool held_up, Placement* placeme
   for (const auto& [from, to] : image.stretches) {
     copies.push_back({image.begin + from, to - from, from, true});
   }
-  DeviceOutcome result = RunOnCopies(target, held_up, arena, copies, problem, results);
-  if (sparse) device.Unmap();
-  return result;
+  return RunOnCopies(target, held_up, arena, copies, problem, results);
 }
 
 DeviceOutcome RunOnDevice(const Target& target, const kernel::Problem& given,

@@ -211,6 +211,7 @@ ExitStatus RunWorker(const WorkerOptions& worker) {
     CaseResult result;
     try {
       result = request ? Serve(*request, targets, worker) : Fault("request: " + error);
+      if (device != nullptr) device->Unmap();
     } catch (const std::bad_alloc&) {
       result = OutOfMemory(held);
     } catch (const DeviceLost& lost) {

@@ -12,6 +12,9 @@
 
 namespace plumbline::fuzz {
 
+// In generations (fuzz/campaign/search/plan.h).
+inline constexpr int64_t kLeastLag = 2, kMostLag = 64;
+
 struct CaseOptions {
   uint64_t seed = 0;
   std::string regime;  // empty: all of them in turn
@@ -23,6 +26,10 @@ struct CaseOptions {
   bool production = false;
   // No case depends on the results of others: nothing is guided (fuzz/campaign/GATE.md).
   bool gate = false;
+
+  // Guided cases are drawn from results that are this many generations old. The more of them, the fewer
+  // steps a search takes one upon another, and the longer a case may take for which no job waits.
+  int64_t lag = kLeastLag;
 
   // The most elements that a recipe may have.
   int64_t MaxElements() const { return production ? kMaxDeviceElements : kMaxElements; }

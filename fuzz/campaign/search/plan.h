@@ -14,6 +14,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -35,6 +36,13 @@ inline constexpr int64_t kPlan = 3;
 
 // Guided cases are drawn from the results of earlier generations. A generation is this many indices.
 inline constexpr int64_t kGeneration = 512;
+
+// Returns of how many generations, the first ones, a generation knows the results, where the newest is
+// `lag` generations before it, or later. A campaign's first generations have it two before them and
+// then a quarter of the campaign, so that they are not blind.
+constexpr int64_t KnownTo(int64_t generation, int64_t lag) {
+  return std::max<int64_t>(generation + 1 - std::clamp(generation / 4, kLeastLag, lag), 0);
+}
 
 inline constexpr std::string_view kCorpusRegime = "corpus";
 inline constexpr std::string_view kProductionRegime = "production";  // DrawProduction's
@@ -63,6 +71,8 @@ class Plan {
   int64_t CoveringRow(int64_t number) const {
     return number * options_.shard.of + options_.shard.number;
   }
+  // As the function, for this campaign's lag.
+  int64_t KnownTo(int64_t generation) const { return fuzz::KnownTo(generation, options_.lag); }
   // True if the campaign has covering cases: it draws from all regimes, and not blindly.
   bool HasCovering() const { return search_ && !recipe_ && options_.regime.empty(); }
   // True if a case may be guided, and so wait for the results of earlier ones.

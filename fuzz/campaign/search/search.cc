@@ -22,7 +22,7 @@ Search::Search(const Plan& plan, const std::vector<std::string>& regimes,
                std::vector<TargetDraws> targets)
     : plan_(plan), targets_(std::move(targets)), coverage_(targets_.size()), yields_(targets_.size()) {
   const auto nothing = std::make_shared<const Snapshot>(Snapshot{{}, Bandit(regimes), {}, {}});
-  snapshots_ = {nothing, nothing};
+  snapshots_ = {nothing};
   for (const TargetDraws& target : targets_) {
     designs_.emplace_back(plan.seed(), plan.HasCovering(), target.levels());
     covered_.emplace_back(plan.HasCovering(), target.levels());
@@ -49,9 +49,8 @@ Recipe Search::DrawAfresh(int64_t index, size_t target) {
     return DrawWithLevels(plan_.seed(), static_cast<uint64_t>(row), designs_[target].At(row));
   }
   if (!place.guided) return plan_.Blind(place.number);
-  // Generation taken_ + 1 is drawn from snapshots_[1], generation taken_ from snapshots_[0].
-  const int64_t generation = index / kGeneration;
-  return Guided(plan_.GuidedSeed(place.number), *snapshots_[generation == taken_ + 1 ? 1 : 0]);
+  const int64_t since = taken_ - plan_.KnownTo(index / kGeneration);
+  return Guided(plan_.GuidedSeed(place.number), **(snapshots_.end() - 1 - since));
 }
 
 Recipe Search::Guided(uint64_t seed, const Snapshot& from) const {
@@ -85,7 +84,7 @@ void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds ela
 }
 
 void Search::Finish() {
-  // No entry waits behind a gap of more than a generation: Ready() was false for it.
+  // They are taken in for the statistics; nothing is drawn from them.
   for (const auto& [number, generation] : std::exchange(waiting_, {})) TakeIn(generation);
 }
 
@@ -95,9 +94,9 @@ void Search::TakeIn(const Generation& generation) {
   drawn_.erase(drawn_.begin(), drawn_.lower_bound((taken_ + 1) * kGeneration * std::ssize(targets_)));
   next->Sort();
   next->bandit.Age();
-  snapshots_.pop_front();
   snapshots_.push_back(std::move(next));
   ++taken_;
+  while (std::ssize(snapshots_) > taken_ + 1 - plan_.KnownTo(taken_)) snapshots_.pop_front();
 }
 
 void Search::Reckon(int64_t item, const Entry& entry, Snapshot* snapshot) {

@@ -2,11 +2,11 @@
 //
 // The guided half of a campaign, and the results of its cases.
 //
-// Cases fall into generations of kGeneration indices. Generation g is drawn from the results of
-// generations up to g - 2, taken in by the order of their items. So a case depends neither on the
-// number of jobs nor on which of them was faster, and the next generation starts while the last cases
-// of one are running. Recipes are not stored: taking the same records in again, in any
-// order within a generation, gives the same search.
+// Cases fall into generations of kGeneration indices. Generation g is drawn from the results of the
+// first KnownTo(g) (fuzz/campaign/search/plan.h), taken in by the order of their items. So a case
+// depends neither on the number of jobs nor on which of them was faster, and the next generations start
+// while the last cases of one are running. Recipes are not stored: taking the same records in again, in
+// any order within a generation, gives the same search.
 //
 // Device code has no edge coverage that helps, so the search climbs in error over bound. A guided case
 // takes a regime from the bandit, one of its elites from the archive, and changes it by one or a few
@@ -45,12 +45,14 @@ class Search {
   Search(const Plan& plan, const std::vector<std::string>& regimes, std::vector<TargetDraws> targets);
 
   // Returns true if every result is known that the case at `index` may depend on.
-  bool Ready(int64_t index) const { return !plan_.HasGuided() || index / kGeneration <= taken_ + 1; }
+  bool Ready(int64_t index) const {
+    return !plan_.HasGuided() || plan_.KnownTo(index / kGeneration) <= taken_;
+  }
   // Draws a target's recipe. Precondition: Ready(index), and not a case of the corpus.
   Recipe Draw(int64_t index, size_t target = 0);
 
-  // Takes in a judged item, each once, in any order. `elapsed`: the campaign's clock. At most three
-  // generations of records are kept.
+  // Takes in a judged item, each once, in any order. `elapsed`: the campaign's clock. The records of
+  // generations that are not complete are kept, and of those behind them.
   // `planned`: the record is of the case that the plan has there. One of another plan counts for its
   // regime alone: its recipe is not known here.
   void Take(int64_t item, CaseRecord record, std::chrono::milliseconds elapsed, bool planned = true);
@@ -94,7 +96,8 @@ class Search {
   std::map<int64_t, Recipe> drawn_;
   std::map<int64_t, Generation> waiting_;
   int64_t taken_ = 0;  // generations that are taken in
-  // Snapshots of generations taken_ - 2 and taken_ - 1. Empty ones stand for those before the first.
+  // The last one is of all generations that are taken in, each other of one fewer than the next. The
+  // first is the one that generation taken_ is drawn from.
   std::deque<std::shared_ptr<const Snapshot>> snapshots_;
   std::vector<Coverage> coverage_;  // by target
   std::vector<RegimeYields> yields_;

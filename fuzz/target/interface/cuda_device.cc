@@ -110,16 +110,18 @@ class Cuda final : public Device {
     // Below this size the dense memory of Keep is faster.
     constexpr size_t kWorthIt = size_t{256} << 20;
     if (without_sparse_ || bytes < kWorthIt) return Device::MapSparse(bytes, stretches);
-    std::byte* const memory = sparse_->Map(bytes, stretches);
-    if (memory == nullptr) {
+    std::byte* memory = sparse_->Map(bytes, stretches);
+    for (int i = 0; memory == nullptr; ++i) {
       const Memory now = GetMemory();
-      throw DeviceFull(bytes, now.free, now.total);
+      if (i == kPauses) throw DeviceFull(bytes, now.free, now.total);
+      std::this_thread::sleep_for(kPause);
+      memory = sparse_->Map(bytes, stretches);
     }
     for (const auto& [from, to] : sparse_->runs()) Fill(memory + from, 0, to - from);
     return memory;
   }
   void Unmap() override {
-    if (sparse_) sparse_->Unmap();
+    if (sparse_) sparse_->Trim();
   }
 
   Memory GetMemory() override {

@@ -4,6 +4,10 @@
 // elements span is reserved, and pages are mapped only where elements lie. A case that spans 40 GB
 // takes a few dozen MB and, from its second time on, a millisecond; cudaMalloc of it takes a second,
 // during which everything else waits. An access between the pages is an error of the device.
+//
+// A case of thousands of lines takes a page or two for each, and runs a dozen times: making, mapping
+// and unmapping them for every run took half of a campaign's time. So a mapping outlives its run, and
+// pages outlive their mapping until Trim.
 
 #pragma once
 
@@ -57,6 +61,7 @@ struct DriverFunctions {
 class CudaSparse {
  public:
   CudaSparse() = default;
+  CudaSparse(const DriverFunctions& driver, size_t page) : driver_(driver), page_(page) {}
   CudaSparse(const CudaSparse&) = delete;
   CudaSparse& operator=(const CudaSparse&) = delete;
 
@@ -71,14 +76,19 @@ class CudaSparse {
 
   ~CudaSparse() {
     Unmap();
-    for (const CUmemGenericAllocationHandle handle : pages_) driver_.release(handle);
+    Release(0);
   }
 
   // Returns the address of `bytes` in which the pages under the stretches [from, to), ascending, are
   // mapped; their contents are unspecified. Null if there is no memory for them. Only one mapping
-  // exists at a time: Unmap ends it.
+  // exists at a time: one of other stretches ends it, as Trim does. The device no longer uses it then.
   std::byte* Map(size_t bytes, const std::vector<std::pair<size_t, size_t>>& stretches) {
+    if (reserved_ > 0 && bytes == bytes_ && stretches == stretches_) {
+      return reinterpret_cast<std::byte*>(base_);
+    }
     Unmap();
+    bytes_ = bytes;
+    stretches_ = stretches;
     reserved_ = (bytes + page_ - 1) / page_ * page_;
     if (driver_.reserve(&base_, reserved_, 0, 0, 0) != CUDA_SUCCESS) {
       reserved_ = 0;
@@ -107,22 +117,28 @@ class CudaSparse {
   // The mapped runs of pages, as offsets from the address.
   const std::vector<std::pair<size_t, size_t>>& runs() const { return runs_; }
 
-  // Is called only when the device no longer uses the mapping.
+  // Ends the mapping, and gives back what is more than kKept pages.
+  void Trim() {
+    Unmap();
+    Release(kKept);
+  }
+
+  static constexpr size_t kKept = 128;  // pages of 2 MiB, from case to case
+
+ private:
   void Unmap() {
     for (const CUdeviceptr at : mapped_) driver_.unmap(at, page_);
     mapped_.clear();
     runs_.clear();
     if (reserved_ > 0) driver_.free(base_, reserved_);
     reserved_ = 0;
-    while (pages_.size() > kKept) {
+  }
+  void Release(size_t kept) {
+    while (pages_.size() > kept) {
       driver_.release(pages_.back());
       pages_.pop_back();
     }
   }
-
- private:
-  static constexpr size_t kKept = 128;  // pages of 2 MiB, from case to case
-
   bool MapPage(CUdeviceptr at) {
     if (mapped_.size() == pages_.size()) {
       CUmemGenericAllocationHandle handle = 0;
@@ -135,7 +151,7 @@ class CudaSparse {
   }
 
   std::byte* Fail() {
-    Unmap();
+    Trim();
     return nullptr;
   }
 
@@ -145,8 +161,9 @@ class CudaSparse {
   std::vector<CUmemGenericAllocationHandle> pages_;  // the first of them are mapped, in order
   std::vector<CUdeviceptr> mapped_;
   CUdeviceptr base_ = 0;
-  size_t reserved_ = 0;
-  std::vector<std::pair<size_t, size_t>> runs_;
+  size_t reserved_ = 0;  // 0: there is no mapping
+  size_t bytes_ = 0;     // what Map was asked for, as are stretches_
+  std::vector<std::pair<size_t, size_t>> stretches_, runs_;
 };
 
 }  // namespace plumbline::fuzz

@@ -73,8 +73,9 @@ class Device {
   // Gives back pieces larger than a case usually needs, since several workers share a device.
   void Trim();
   // Returns `bytes` of memory for a case that uses the stretches [from, to), ascending. These and the
-  // bytes around them are 0 once this is done. Memory between them may not exist. Valid until Unmap,
-  // which is called after a Wait.
+  // bytes around them are 0 once this is done. Memory between them may not exist. Valid until the next
+  // MapSparse or Unmap, which are called after a Wait. It lasts from run to run of a case: Unmap gives
+  // it back at the end of the case.
   virtual std::byte* MapSparse(size_t bytes, const std::vector<std::pair<size_t, size_t>>& stretches);
   virtual void Unmap() {}
   // The bytes that Keep holds.

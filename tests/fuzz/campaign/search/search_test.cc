@@ -111,6 +111,42 @@ TEST_F(SearchTest, AGenerationWaitsForTheLastButOne) {
   EXPECT_GT(search.coverage(0).cells(), 0);
 }
 
+// Fails if a slow case holds up all jobs in spite of a lag, or if a generation is drawn from other
+// results when it is drawn early.
+TEST_F(SearchTest, WithALagAGenerationDoesNotWaitForThoseJustBefore) {
+  CaseOptions options = Options();
+  options.lag = 32;
+  const Plan plan(options, {});
+  const std::vector<TargetDraws> draws(2);
+  Search prompt(plan, regimes_, draws), late(plan, regimes_, draws);
+  // Generation 40 knows the first 31.
+  const int64_t known = 31 * kGeneration, drawn = 40 * kGeneration, end = 41 * kGeneration;
+  Run(&prompt, 0, known, false);
+  EXPECT_FALSE(late.Ready(drawn));
+  EXPECT_TRUE(prompt.Ready(end - 1));
+  EXPECT_FALSE(prompt.Ready(end));
+  std::vector<std::string> early;
+  for (int64_t index = drawn; index < end; ++index) early.push_back(Format(prompt.Draw(index)));
+  Run(&late, 0, drawn, true);
+  EXPECT_EQ(Run(&late, drawn, end, true), early);
+}
+
+// Fails if a generation knows what the one before it does not know yet, none of what it should, or
+// less.
+TEST(KnownTo, GrowsAndNeverFalls) {
+  EXPECT_EQ(KnownTo(0, 32), 0);
+  EXPECT_EQ(KnownTo(1, 32), 0);
+  EXPECT_EQ(KnownTo(2, 32), 1);
+  EXPECT_EQ(KnownTo(11, 32), 10);
+  EXPECT_EQ(KnownTo(12, 32), 10);
+  EXPECT_EQ(KnownTo(1000, 32), 969);
+  EXPECT_EQ(KnownTo(1000, kLeastLag), 999);
+  for (int64_t generation = 1; generation < 1000; ++generation) {
+    EXPECT_GE(KnownTo(generation, 32), KnownTo(generation - 1, 32));
+    EXPECT_LE(KnownTo(generation, 32), KnownTo(generation - 1, 32) + 1);
+  }
+}
+
 // Fails if statistics count cases that were not drawn blindly, or leave out the end of a campaign,
 // whose last generation is never whole.
 TEST_F(SearchTest, CountsBlindCasesAndTheLastGeneration) {
