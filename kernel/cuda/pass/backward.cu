@@ -120,19 +120,9 @@ Status StoreGradWeight(const Call& call) {
                         OutputOf(*call.results.grad_weight), call.stream);
 }
 
-}  // namespace
-
-Status RunBackward(const Call& given) {
+// The pass behind the list of rows.
+Status RunListed(const Call& given, const BackwardMemory& memory) {
   const Layout& layout = given.layout;
-  const BackwardMemory memory = MemoryOf(given);
-  Status status =
-      ListBackward(RowInputsOf(given.problem, given.range), given.saved, memory.list, given.stream);
-  // The list is the header's only reader. A pass that fails later has made the state invalid, too.
-  if (status.ok() && given.consumed && given.saved.header != nullptr) {
-    status = FromCuda(cudaMemsetAsync(given.saved.header, 0, sizeof(SavedHeader), given.stream),
-                      "cudaMemsetAsync");
-  }
-  if (!status.ok()) return status;
   // Later launches look up forward's places in the list's copy, which has none of a state that does not
   // fit.
   Call call = given;
@@ -143,9 +133,9 @@ Status RunBackward(const Call& given) {
     call.kept = &kept;
   }
   HiddenOperand hidden;
-  status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
-                      layout.backward.padded_rows, layout.packed_ld, memory.packed_hidden, call.stream,
-                      &hidden);
+  Status status = MakeHidden(call.problem.hidden, memory.list.census, memory.list.source, 0, layout.n,
+                             layout.backward.padded_rows, layout.packed_ld, memory.packed_hidden,
+                             call.stream, &hidden);
   if (status.ok()) {
     status = call.problem.hidden.dtype == DType::kF16 ? RunChunks<__half>(call, memory, hidden)
                                                       : RunChunks<__nv_bfloat16>(call, memory, hidden);
@@ -153,6 +143,24 @@ Status RunBackward(const Call& given) {
   if (status.ok() && call.results.grad_hidden) status = StoreGradHidden(call, memory);
   if (status.ok() && call.weight_sums != nullptr && call.range.EndsAfter(layout.n))
     status = StoreGradWeight(call);
+  return status;
+}
+
+}  // namespace
+
+Status RunBackward(const Call& given) {
+  const BackwardMemory memory = MemoryOf(given);
+  Status status =
+      ListBackward(RowInputsOf(given.problem, given.range), given.saved, memory.list, given.stream);
+  if (!status.ok()) return status;
+  status = RunListed(given, memory);
+  // A pass that failed has made the state invalid, too. It is last, since a grid that may begin before
+  // the one before it has ended must follow a grid.
+  if (given.consumed && given.saved.header != nullptr) {
+    const Status invalid = FromCuda(
+        cudaMemsetAsync(given.saved.header, 0, sizeof(SavedHeader), given.stream), "cudaMemsetAsync");
+    if (status.ok()) status = invalid;
+  }
   return status;
 }
 

@@ -76,15 +76,18 @@ TEST_P(GpuMemory, WorkspaceMayHoldAnythingAndNothingElseIsTouched) {
 // A Hopper tile of few rows fetches a multiple of 8; rows of shared memory behind them have what an
 // earlier call left. Fails if a result depends on these.
 TEST_P(GpuMemory, WhatSharedMemoryHeldChangesNoBit) {
-  TestValues nan = TestValues::Random(DType::kBf16, 128, 1003, 512, 3), zero = nan;
-  for (float& x : nan.hidden) x = std::numeric_limits<float>::quiet_NaN();
-  for (float& x : zero.hidden) x = 0;
-  for (const int64_t rows : {1, 9, 64, 100}) {
-    const TestValues few = TestValues::Random(DType::kBf16, rows, 1003, 512, 4);
-    (void)Once(zero, {}, On());
-    const TestOutputs want = Once(few, {}, On());
-    (void)Once(nan, {}, On());
-    EXPECT_TRUE(Once(few, {}, On()) == want) << rows << " rows";
+  const int64_t everywhere = 26'000;  // columns of which each of 132 multiprocessors has a tile of 192
+  for (const DType dtype : kDTypes) {
+    TestValues nan = TestValues::Random(dtype, 128, everywhere, 512, 3), zero = nan;
+    for (float& x : nan.hidden) x = std::numeric_limits<float>::quiet_NaN();
+    for (float& x : zero.hidden) x = 0;
+    for (const int64_t rows : {1, 9, 64, 100}) {
+      const TestValues few = TestValues::Random(dtype, rows, 1003, 512, 4);
+      (void)Once(zero, {}, On());
+      const TestOutputs want = Once(few, {}, On());
+      (void)Once(nan, {}, On());
+      EXPECT_TRUE(Once(few, {}, On()) == want) << Name(dtype) << " " << rows << " rows";
+    }
   }
 }
 
@@ -146,12 +149,19 @@ using GpuGraph = OnEachPath;
 // a call allocates, waits or reads back (capture then fails), or if it keeps anything of the values it
 // saw.
 TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
-  for (const DType dtype : kDTypes) {
+  for (const auto& [dtype, consumed] :
+       {std::pair(DType::kF32, false), std::pair(DType::kF16, false), std::pair(DType::kBf16, false),
+        std::pair(DType::kBf16, true)}) {
+    Execution execution = On();
+    if (consumed) execution.saved_logits_bytes = execution.kept_logits_bytes = size_t{1} << 30;
+    execution.saved_is_consumed = consumed;
     const TestValues first = Ragged(dtype, 4), second = Ragged(dtype, 5);
     PlacedProblem placed(first), other(second);
     DeviceProblem device(placed.problem(), placed.results());
     const Stream stream;
-    DeviceCall call(device, On(stream.get()));
+    execution.stream = stream.get();
+    DeviceCall call(device, execution);
+    execution.stream = nullptr;
     Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
     const Status forward = call.Forward(), backward = call.Backward();
@@ -164,7 +174,7 @@ TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
     Check(cudaGraphLaunch(replay, stream.get()), "cudaGraphLaunch");
     stream.Wait();
     EXPECT_THAT(device.Fetch(), IsEmpty());
-    EXPECT_TRUE(placed.Outputs() == Once(first, {}, On()));
+    EXPECT_TRUE(placed.Outputs() == Once(first, {}, execution));
 
     // Copies the other problem's values into the same device memory.
     const auto put = [](const ConstTensor& to, const ConstTensor& from) {
@@ -184,7 +194,7 @@ TEST_P(GpuGraph, CapturesACallAndReplaysItOnOtherValues) {
     Check(cudaGraphLaunch(replay, stream.get()), "cudaGraphLaunch");
     stream.Wait();
     (void)device.Fetch();  // the inputs have changed, because this test wrote them
-    EXPECT_TRUE(placed.Outputs() == Once(second, {}, On()));
+    EXPECT_TRUE(placed.Outputs() == Once(second, {}, execution));
     Check(cudaGraphExecDestroy(replay), "cudaGraphExecDestroy");
     Check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   }

@@ -94,7 +94,7 @@ TEST_P(GpuSweep, LeavesOutRowsWithoutGradient) {
 }
 
 // Fails if kept exponents or logits, all or those of a part of the vocabulary, change a gradient, also
-// where backward may write over them.
+// where backward may write over them, or if d_logits of a part of a row are not made.
 TEST_P(GpuSweep, KeepsLogits) {
   for (const auto& [dtype, form] : kKinds) {
     if (dtype == DType::kF32) continue;
@@ -103,6 +103,9 @@ TEST_P(GpuSweep, KeepsLogits) {
       TestValues values = Ragged(dtype, 77, v, 23, 512);
       values.labels[static_cast<size_t>(values.n / 2)] =
           5;  // an invalid one would make grad_weight NaN
+      Execution keeps_none = On();
+      keeps_none.kept_form = form;
+      const TestOutputs none = Gradients(values, keeps_none, {});
       for (const size_t limit : Limits(values, form)) {
         for (const bool consumed : {false, true}) {
           SCOPED_TRACE(testing::Message() << Name(dtype) << static_cast<int>(form) << " " << v << " "
@@ -112,6 +115,9 @@ TEST_P(GpuSweep, KeepsLogits) {
           execution.saved_logits_bytes = execution.kept_logits_bytes = limit;
           execution.saved_is_consumed = consumed;
           ExpectSameBits(values, execution);
+          const TestOutputs kept = Gradients(values, execution, {});
+          EXPECT_TRUE(kept.grad_hidden == none.grad_hidden);
+          EXPECT_TRUE(kept.grad_weight == none.grad_weight);
           EXPECT_TRUE(AtOnce(values, execution).grad_hidden ==
                       Apart(values, {}, execution).grad_hidden);
         }
