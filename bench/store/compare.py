@@ -11,7 +11,8 @@ bench/results/comparison.json: what plumb says of each, with the versions.
   --minutes M      begins no comparison later than this
   --as-built KEYS  takes the programs as they are built; KEYS is a file of what `python3 bench/store trees` printed
 
-Interrupt it and call it again to go on: what is through lies in DIR [build/comparison].
+Interrupt it and call it again to go on: what is through lies in DIR [build/comparison], and is stored with the names of the
+kernels that are `waiting`. On another machine a comparison of the same files goes on from what is stored.
 
 Exit status: 0 every kernel was compared; 1 one could not be loaded (stored too, with the reason); 2 usage or another tree; 3
 what plumb says is no result; 4 PYTHON lacks torch or triton; 5 not every kernel is through: call it again.
@@ -20,6 +21,7 @@ what plumb says is no result; 4 PYTHON lacks torch or triton; 5 not every kernel
 import argparse
 import json
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,9 +52,32 @@ def target_of(name: str) -> str:
     return "cuda" if name == OWN else f"python:{on_gpu(ADAPTERS[name])}"
 
 
+def file_of(given: argparse.Namespace, names: list[str]) -> Path:
+    return given.keep / f"{slug(' '.join(names))}.json"
+
+
+def command_of(given: argparse.Namespace) -> str:
+    words = f"python3 bench/store compare --python PYTHON --cases {given.cases} --problems {given.problems}"
+    return words + f" --palette {given.palette}" + "".join(f' --only "{name}"' for name in given.only)
+
+
+def go_on_from(path: Path, given: argparse.Namespace, groups: list[list[str]], about: dict[str, str], device: str) -> None:
+    """Puts what is stored, by the same command, of the same files and on such a device, where compared() looks for it."""
+    if not path.exists():
+        return
+    with refusing(f"{path}"):
+        before = load(path)
+        if (before["command"], before["trees"], before["machine"]["device"]) != (command_of(given), about, device):
+            return
+        by_name = {each["kernel"]: each for each in before["targets"]}
+    for names in groups:
+        if not file_of(given, names).exists() and all(name in by_name for name in names):
+            stored.put(file_of(given, names), {"yardstick": before["yardstick"], "targets": [by_name[name] for name in names]})
+
+
 def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: str) -> dict[str, Any]:
     """What `plumb compare` says of these kernels; read from its file where it is through."""
-    kept = given.keep / f"{slug(' '.join(names))}.json"
+    kept = file_of(given, names)
     if kept.exists():
         return load(kept)
     if time.monotonic() > given.last_begin:
@@ -81,6 +106,21 @@ def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: st
     return found
 
 
+def targets_of(through: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [target for at in sorted(through) for target in through[at]["targets"]]
+
+
+def waiting_of(groups: list[list[str]], through: dict[int, dict[str, Any]]) -> list[str]:
+    return [name for at, names in enumerate(groups) if at not in through for name in names]
+
+
+def keep(out: Path, given: argparse.Namespace, groups: list[list[str]], through: dict[int, dict[str, Any]],
+         about: dict[str, str], machine: dict[str, str]) -> None:
+    """Stores what is through, and the names of what is not."""
+    stored.write(out, command_of(given), about, machine, yardstick=next(iter(through.values()))["yardstick"],
+                 waiting=waiting_of(groups, through), targets=stored.without_folders(targets_of(through)))
+
+
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench/store compare")
     python_targets.add_options(parser)
@@ -102,20 +142,27 @@ def main(words: list[str]) -> int:
     devices = gpus()
     given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + 60 * given.minutes
     stored.begin(given.keep, about | {key: str(getattr(given, key)) for key in ("cases", "problems", "palette")})
-    pairs = [chosen[at:at + 2] for at in range(0, len(chosen) - len(chosen) % 2, 2)]
-    pairs[-1] += chosen[2 * len(pairs):]  # the last of an odd number
+    groups = [chosen[at:at + 2] for at in range(0, len(chosen) - len(chosen) % 2, 2)]
+    groups[-1] += chosen[2 * len(groups):]  # the last of an odd number
+    out = given.out or (None if given.only else ROOT / "bench/results/comparison.json")
+    if out:
+        go_on_from(out, given, groups, about, machine["device"])
+    through: dict[int, dict[str, Any]] = {}
+    lock = threading.Lock()
+
+    def compare(at: int) -> None:
+        run = compared(program, groups[at], given, devices[at % len(devices)])
+        with lock:
+            if "waiting" not in run:
+                through[at] = run
+            if out and through:  # after each: the machine may be gone before the last
+                keep(out, given, groups, through, about, machine)
+
     with ThreadPoolExecutor(given.at_once) as pool:
-        runs = list(pool.map(lambda at: compared(program, at[1], given, devices[at[0] % len(devices)]), enumerate(pairs)))
-    if waiting := [name for run in runs for name in run.get("waiting", ())]:
-        print(f"nothing stored: not through are {', '.join(waiting)}; call it again")
+        list(pool.map(compare, range(len(groups))))  # list: raises what one raised
+    if not out and len(through) == len(groups):
+        print(json.dumps(targets_of(through), indent=1))
+    if len(through) < len(groups):
+        print(f"not through are {', '.join(waiting_of(groups, through))}; call it again")
         return INTERRUPTED
-    targets = [target for run in runs for target in run["targets"]]
-    if given.only and not given.out:
-        print(json.dumps(targets, indent=1))
-    else:
-        command = f"python3 bench/store compare --python PYTHON --cases {given.cases} --problems {given.problems}"
-        command += f" --palette {given.palette}"
-        command += "".join(f' --only "{name}"' for name in given.only)
-        stored.write(given.out or ROOT / "bench/results/comparison.json", command, about, machine,
-                     yardstick=runs[0]["yardstick"], targets=stored.without_folders(targets))
-    return int(any(target["verdict"] == "unavailable" for target in targets))
+    return int(any(target["verdict"] == "unavailable" for target in targets_of(through)))

@@ -256,6 +256,31 @@ class Status(Tree):
             self.assertEqual(self.strict(), 1, name)
             (self.root / f"bench/results/{name}.json").unlink()
 
+    # Fails if a part of an acceptance takes the place of what passed before, if what was not run is said to have passed, or
+    # if a part of another tree or device is taken for one of this.
+    def test_parts_of_an_acceptance_are_joined(self):
+        def summary(**outcomes):
+            found = {name: {**its, "outcome": outcomes.get(name, "not run"), "seconds": 2.0} for name, its in passed().items()}
+            return {"device": "NVIDIA H200", "driver": "1", "date": "2026-11-21", "verdict": "incomplete", "trees": self.keys(),
+                    "stages": found}
+
+        def store(summary):
+            self.write("summary.json", json.dumps(summary))
+            self.assertEqual(self.run_accept("--store", self.root / "summary.json")[0], 0)
+            return json.loads((self.root / "bench/results/gpu-accept.json").read_text(encoding="utf-8"))
+        but = {name: "passed" for name in passed() if name not in ("small", "batch")}
+        self.put("host", "{}")  # the folder of stored results
+        store(summary(**but, batch="interrupted"))
+        self.assertIn("INCOMPLETE small batch", self.status().replace("batch small", "small batch"))
+        found = store(summary(batch="passed", large="interrupted"))
+        self.assertEqual((found["verdict"], found["stages"]["large"]["outcome"], found["stages"]["small"]["outcome"]),
+                         ("incomplete", "passed", "not run"))
+        self.assertEqual(store(summary(small="failed"))["verdict"], "failed")
+        self.assertEqual(store(summary(small="passed"))["verdict"], "passed")
+        self.assertTrue(self.status().startswith("current gpu-accept.json"), self.status())
+        other = store(summary(batch="passed") | {"driver": "2"})
+        self.assertEqual((other["verdict"], other["stages"]["large"]["outcome"]), ("incomplete", "not run"))
+
     # Fails if a tree without git is said to be current.
     def test_no_checkout(self):
         shutil.rmtree(self.root / ".git")

@@ -4,11 +4,13 @@
 
 import json
 import os
+import shutil
 import unittest
 
 from scratch import Tree
 
-# Compares what it is given: the second target of a pair is not there if it is CCE. Interrupted where a file says so.
+# Compares what it is given: the second target of a pair is not there if it is CCE. Interrupted where a file says so, or for a
+# target that one names.
 PLUMB = r"""
 here=$(dirname "$0")
 echo "$CUDA_VISIBLE_DEVICES $*" >>"$here/calls"
@@ -16,6 +18,9 @@ case "$1" in
   doctor) echo '{"machine": {"cpu": "x"}, "verdict": "clean"}'; exit 0 ;;
 esac
 [ -e "$here/interrupt" ] && exit "$(cat "$here/interrupt")"
+case "$*" in
+  *"$(cat "$here/interrupted_for" 2>/dev/null || echo nothing)"*) exit 5 ;;
+esac
 shift
 said=
 while [ "${1#--}" = "$1" ]; do
@@ -66,6 +71,31 @@ class Compare(Tree):
         self.assertIn("GPU-1 compare", calls.read_text(encoding="utf-8"))
         self.assertEqual(self.compare("--cases", "7")[0], 1)
         self.assertEqual(calls.read_text(encoding="utf-8").count(" compare "), before)
+
+    # Fails if what is through is lost with its folder, if it runs again on another machine or counts for other files, or if a
+    # part passes for the whole.
+    def test_goes_on_from_what_is_stored(self):
+        calls, out = self.root / "build/release/fuzz/calls", self.root / "bench/results/comparison.json"
+        self.write("build/release/fuzz/interrupted_for", "verl")
+        status, text, _ = self.compare("--cases", "7")
+        self.assertEqual((status, "not through are " in text), (5, True), text)
+        found = json.loads(out.read_text(encoding="utf-8"))
+        kernels = {each["kernel"] for each in found["targets"]}
+        self.assertIn("plumbline, cuda", kernels)
+        self.assertIn("verl, Triton kernel", found["waiting"])
+        self.assertFalse(kernels & set(found["waiting"]))
+        shutil.rmtree(self.root / "build/comparison")
+        (self.root / "build/release/fuzz/interrupted_for").unlink()
+        calls.unlink()
+        self.assertEqual(self.compare("--cases", "7")[0], 1)
+        again = calls.read_text(encoding="utf-8")
+        self.assertNotIn(" compare cuda", again)
+        self.assertIn("verl", again)
+        whole = json.loads(out.read_text(encoding="utf-8"))
+        self.assertEqual((whole["waiting"], {each["kernel"] for each in whole["targets"]}), ([], kernels | set(found["waiting"])))
+        shutil.rmtree(self.root / "build/comparison")
+        self.assertEqual(self.compare("--cases", "8")[0], 1)
+        self.assertIn(" compare cuda", calls.read_text(encoding="utf-8"))
 
     # Fails if a comparison that was cut off or refused is stored, or is waited for for ever, or one kernel is compared with none.
     def test_what_is_not(self):

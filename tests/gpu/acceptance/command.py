@@ -3,7 +3,7 @@
 
 usage: tests/gpu/accept --stage DIR [--build BUILD]     here: what the other machine needs, into DIR
        DIR/accept [--stages A,B] [--out OUT] [--minutes M] [--at-once N] [--again]      there: run it
-       tests/gpu/accept --store OUT/summary.json        here: keep the summary in bench/results/
+       tests/gpu/accept --store OUT/summary.json        here: keep the summary in bench/results/, joined with what is there
        tests/gpu/accept --status [--strict]             which stored results are stale against this tree
 
 A stage of the acceptance takes at most 8 minutes, all of them at most M (default 20). N stages share the GPUs and
@@ -12,7 +12,8 @@ kind, and each stage has one of them. A step that has passed or
 failed for the same trees, programs and device is not run again (--again: its stage is); what was interrupted or
 could not be run goes on, a campaign where it stopped. A step that does not end in its own time fails, unless it can
 go on. OUT (default accept-out) holds a result and the output of every stage, and summary.json, written anew after
-each. PLUMB_MPS_CONTROL names CUDA's nvidia-cuda-mps-control; empty: none.
+each. --store joins it with what is stored of the same trees, device and driver: stages that have passed or failed there
+stand where they did not end here. PLUMB_MPS_CONTROL names CUDA's nvidia-cuda-mps-control; empty: none.
 
 Exit status: 0 every stage passed, 1 one failed, 2 usage, 3 a stage could not be built or the harness is at fault,
 4 no GPU, 5 stages are left (interrupted, out of time, or "unavailable": something that they need is not there).

@@ -17,7 +17,7 @@ from typing import Any
 
 from acceptance import steps
 from acceptance.devices import Devices
-from acceptance.stages import ALONE, LIMIT, MEMORY, Context, Step, stages
+from acceptance.stages import ALONE, LIMIT, MEMORY, Context, Step, stages, verdict_of
 from acceptance.staging import PACKED, say, sha256
 
 
@@ -101,8 +101,7 @@ class Acceptance:
                 results[name] = {key: value for key, value in result.items() if key != "key"}
             else:
                 results[name] = {"outcome": "not run"}
-        outcomes = [result["outcome"] for result in results.values()]
-        verdict = "failed" if "failed" in outcomes else "passed" if set(outcomes) == {"passed"} else "incomplete"
+        verdict = verdict_of(results)
         probe = results["probe"].get("steps", {}).get("probe", {}).get("result", {})
         write_json(self.context.out / "summary.json", {
             "command": "tests/gpu/accept", "device": self.devices.kind[0], "driver": self.devices.kind[1],

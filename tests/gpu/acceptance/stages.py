@@ -91,7 +91,7 @@ def stages() -> dict[str, list[Step]]:
         "memory": [gtest("memory", "fuzz_tests", "*GpuMemory*")],
         "probe": [plumb("probe", "doctor", "--probe", digest=digests.probe, seconds=120)],
         "small": [campaign("campaign", "small-campaign", "--target", "+".join(TARGETS), "--budget", "300000cases",
-                           "--case-timeout", "120s", each_time=("--jobs", jobs), digest=digests.campaign, shared=True)],
+                           "--lag", "16", "--case-timeout", "120s", each_time=("--jobs", jobs), digest=digests.campaign, shared=True)],
         "mutants": [plumb("selftest", "selftest", "--cuda", "--budget", "10000cases", "--jobs", jobs,
                           digest=digests.selftest)],
         "sanitizer": [sanitizer("memcheck", 64 << 20, 100), sanitizer("initcheck", 64 << 20, 100),
@@ -113,3 +113,9 @@ def stages() -> dict[str, list[Step]]:
                                                c.program("plumb"), "--folder", str(c.folder("figures"))],
                          lacking=4)],
     }
+
+
+def verdict_of(results: dict[str, Any]) -> str:
+    """What the outcomes of all stages add up to."""
+    outcomes = {its["outcome"] for its in results.values()}
+    return "failed" if "failed" in outcomes else "passed" if outcomes == {"passed"} else "incomplete"
