@@ -13,6 +13,7 @@ from pathlib import Path
 from string import Template
 
 from . import (
+    comparison_page,
     found_page,
     gpu_page,
     old_bugs_page,
@@ -32,11 +33,12 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 @dataclass(frozen=True)
 class Page:
     """A page: where it lies in the tree, which stored results it shows, and the function that fills its template. `more`
-    names further results, of which there may be none."""
+    names further results, of which there may be none. A page `if_stored` is left out where its first result is not there."""
     path: str
     patterns: tuple[str, ...]
     values: Callable[..., dict[str, str]]
     more: str = ""
+    if_stored: bool = False
 
 
 CAMPAIGNS = ("host-1000000.json", "host-hopper-300000.json")
@@ -49,10 +51,16 @@ PAGES = {
     "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),
     "public": Page("bench/PUBLIC.md", ("public-kernels.json", "public-kernels-cpu.json"), public_page.values,
                    "public-kernels-later*.json"),
+    "comparison": Page("bench/COMPARISON.md", ("comparison.json",), comparison_page.values, if_stored=True),
     "sight": Page("bench/SIGHT.md", ("sight-32003.json", "sight-151936.json", "sight-minilm-64.json"), sight_page.values),
     "gpu": Page("bench/GPU.md", ("gpu-accept.json",), gpu_page.values),
     "training": Page("bench/TRAINING.md", ("training-*.json", "rollout-*.json"), training_page.values),
 }
+
+
+def pages(folder: Path = RESULTS) -> dict[str, Page]:
+    """The pages for which there are results."""
+    return {name: page for name, page in PAGES.items() if not page.if_stored or find_all(page.patterns[0], folder)}
 
 
 def provenance(page: Page, results: list[Stored]) -> str:
@@ -81,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     texts = {}
-    for name, page in PAGES.items():  # all before the first is written
+    for name, page in pages().items():  # all before the first is written
         with refusing(page.path, 3):
             texts[page.path] = render(name)
     for name, text in texts.items():
