@@ -40,7 +40,8 @@ def campaign(_: Path | None, output: str) -> dict[str, Any]:
                         "faults": tally.get("faults"), "elements": tally.get("elements")})
     device = {key: result[key] for key in ("device", "compute_capability", "cuda_driver", "cuda_runtime") if key in result}
     return {"cases": result.get("cases"), "findings": result.get("findings"), "seconds": result.get("elapsed_seconds"),
-            "oracle_seconds": result.get("time", {}).get("oracle"), "sightings": result.get("sightings"),
+            "oracle_seconds": result.get("time", {}).get("oracle"),
+            "waiting_seconds": result.get("time", {}).get("waiting"), "sightings": result.get("sightings"),
             "targets": targets, **device}
 
 

@@ -76,6 +76,7 @@ TEST_P(GpuMemory, WorkspaceMayHoldAnythingAndNothingElseIsTouched) {
 // A Hopper tile of few rows fetches a multiple of 8; rows of shared memory behind them have what an
 // earlier call left. Fails if a result depends on these.
 TEST_P(GpuMemory, WhatSharedMemoryHeldChangesNoBit) {
+  if (GetParam() != CudaPath::kBest) GTEST_SKIP() << "this path fetches every row of a tile";
   const int64_t everywhere = 26'000;  // columns of which each of 132 multiprocessors has a tile of 192
   for (const DType dtype : kDTypes) {
     TestValues nan = TestValues::Random(dtype, 128, everywhere, 512, 3), zero = nan;
