@@ -9,8 +9,8 @@ if(Python3_FOUND)
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/gpu/${name}_test.py)
     set_tests_properties(gpu_accept_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 20)
   endforeach()
-  foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare report/figures
-          report/history report/median_interval report/mutants report/pages report/public report/sight
+  foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare
+          report/comparison_page report/figures report/history report/median_interval report/mutants report/pages report/public report/sight
           report/tables report/tightness run store/adapters store/compare store/carry store/check_dump
           store/false_alarms store/first_calls store/honest store/inference store/limited store/machine_code
           store/old_bugs store/planted_triton store/public_kernels store/record store/search store/speed

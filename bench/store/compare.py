@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: python3 bench/store compare --python PYTHON [--cases N] [--problems K] [--palette P] [--at-once J] [--only NAME]
-                                          [--minutes M] [--as-built KEYS] [--keep DIR] [--out FILE]
+                                          [--shrink S] [--minutes M] [--as-built KEYS] [--keep DIR] [--out FILE]
 
 `plumb compare` over the operator `cuda` and every public kernel that is a target in Python (the list of `adapters`), on a
 GPU: N cases each [300] in P shapes [12], and errors on K problems [24]. Two or three targets share a process of plumb, J
 processes run side by side [4], spread over the GPUs, so times compare nothing and are left out. It stores
 bench/results/comparison.json: what plumb says of each, with the versions.
 
+  --shrink S       shrinks a finding for at most S seconds [30]
   --only NAME      this kernel alone; given more than once, these. They are stored where --out says so, else printed
   --minutes M      begins no comparison later than this
   --as-built KEYS  takes the programs as they are built; KEYS is a file of what `python3 bench/store trees` printed
@@ -58,7 +59,7 @@ def file_of(given: argparse.Namespace, names: list[str]) -> Path:
 
 def command_of(given: argparse.Namespace) -> str:
     words = f"python3 bench/store compare --python PYTHON --cases {given.cases} --problems {given.problems}"
-    return words + f" --palette {given.palette}" + "".join(f' --only "{name}"' for name in given.only)
+    return words + f" --palette {given.palette} --shrink {given.shrink}" + "".join(f' --only "{name}"' for name in given.only)
 
 
 def go_on_from(path: Path, given: argparse.Namespace, groups: list[list[str]], about: dict[str, str], device: str) -> None:
@@ -85,7 +86,7 @@ def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: st
     with tempfile.TemporaryDirectory() as scratch:
         environment = environment_of(gpu, Path(scratch))
         words = [str(program), "compare", *map(target_of, names), "--cases", str(given.cases), "--problems", str(given.problems),
-                 "--palette", str(given.palette), "--jobs", "1", "--out", str(kept.with_suffix("")), "--json",
+                 "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--out", str(kept.with_suffix("")), "--json",
                  "--python", given.python]
         status, said, why = ran(words, environment, SECONDS)
     kept.with_suffix(".log").write_text(why, encoding="utf-8")
@@ -127,6 +128,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--problems", type=int, default=24)
     parser.add_argument("--palette", type=int, default=12)
+    parser.add_argument("--shrink", type=int, default=30)
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--minutes", type=float, default=float("inf"))
@@ -136,12 +138,12 @@ def main(words: list[str]) -> int:
     chosen = chosen_kernels(parser, given.only)
     if len(chosen) < 2:
         parser.error(f"--only {chosen[0]}: two kernels or more are compared")
-    if min(given.cases, given.problems, given.palette, given.at_once) < 1:
-        parser.error("--cases, --problems, --palette and --at-once are at least 1")
+    if min(given.cases, given.problems, given.palette, given.shrink, given.at_once) < 1:
+        parser.error("--cases, --problems, --palette, --shrink and --at-once are at least 1")
     program, about, machine = python_targets.start(given)
     devices = gpus()
     given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + 60 * given.minutes
-    stored.begin(given.keep, about | {key: str(getattr(given, key)) for key in ("cases", "problems", "palette")})
+    stored.begin(given.keep, about | {key: str(getattr(given, key)) for key in ("cases", "problems", "palette", "shrink")})
     groups = [chosen[at:at + 2] for at in range(0, len(chosen) - len(chosen) % 2, 2)]
     groups[-1] += chosen[2 * len(groups):]  # the last of an odd number
     out = given.out or (None if given.only else ROOT / "bench/results/comparison.json")

@@ -42,6 +42,7 @@ struct CompareCommand {
   uint64_t seed = 1;
   int64_t cases = 1'000, problems = 24, palette = 0;
   int jobs = 0;
+  milliseconds shrink_time{0};  // of a finding; 0: a campaign's
   std::optional<bool> infer;
   fs::path out = "plumb-comparison";
 };
@@ -140,6 +141,9 @@ CampaignSummary CompareRun::Hunt(const std::string& target, const fs::path& fold
   options.case_timeout = kCaseDeadline;
   options.first_call_timeout = kCompileDeadline;
   options.jobs = command_.jobs;
+  if (command_.shrink_time.count() > 0) {
+    options.shrink_time = options.compiling_shrink_time = command_.shrink_time;
+  }
   options.program = console_.worker_program;
   options.out = folder;
   CampaignSummary none;
@@ -240,6 +244,8 @@ void AddCompare(CommandLine* line) {
       ->check(CLI::Range(int64_t{0}, kMostPalette));
   sub->add_option("--jobs", options->jobs, "cases at the same time [one a hardware thread]")
       ->check(CLI::Range(1, 1024));
+  AddParsed(sub, "--shrink-time", &options->shrink_time, ParseTime,
+            "at most so long a finding [30s; with a palette 120s]");
   sub->add_option("--out", options->out,
                   "folder of the results; where it holds a part of the same comparison, the rest is "
                   "done [plumb-comparison]");

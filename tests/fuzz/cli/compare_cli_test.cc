@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
+#include "fuzz/base/json.h"
 #include "tests/fuzz/support/program.h"
 
 namespace plumbline::fuzz {
@@ -69,6 +71,20 @@ TEST_F(CompareCli, AFolderKeepsItsTargets) {
                            HasSubstr("host-hopper was compared before")));
 }
 
+// Fails if a finding is shrunk for as long as it takes where a limit was given.
+TEST_F(CompareCli, ShrinkingEndsInItsTime) {
+  const std::string two = "compare host mutant:plain-logprob --cases 60 --problems 0 --json --out ";
+  const auto what = [](const Outcome& o) {
+    std::string error;
+    const std::optional<Json> said = Json::Parse(o.last, &error);
+    return said ? said->Find("targets")->as_array()->back().Find("findings")->Dump() : error;
+  };
+  const std::string whole = what(Run(two + "a --shrink-time 1ms")), least = what(Run(two + "b"));
+  EXPECT_THAT(whole, HasSubstr("bound:logprob"));
+  EXPECT_THAT(least, HasSubstr("bound:logprob"));
+  EXPECT_NE(whole, least);
+}
+
 // Fails if nonsense is run, or refused without its name.
 TEST_F(CompareCli, WhatItRefuses) {
   const auto refused = [&](const std::string& arguments, const std::string& why) {
@@ -77,6 +93,7 @@ TEST_F(CompareCli, WhatItRefuses) {
   };
   refused("host", "one is given");
   refused("host host", "target host is given twice");
+  refused("host host-hopper --shrink-time soon", "soon");
   refused("host host-hopper@fp32 --contract hopper", "target host-hopper@fp32 has one already");
   refused("host host-hopper --yardstick none-such", "'none-such' is unknown");
   refused("host host-hopper --yardstick own,logits=bf16", "is another contract for each target");
