@@ -10,11 +10,12 @@ if(Python3_FOUND)
     set_tests_properties(gpu_accept_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 20)
   endforeach()
   foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare
-          report/comparison_page report/figures report/history report/median_interval report/mutants report/pages report/public report/sight
-          report/tables report/tightness run store/adapters store/compare store/carry store/check_dump
-          store/false_alarms store/first_calls store/honest store/inference store/limited store/machine_code
-          store/old_bugs store/planted_triton store/public_kernels store/record store/search store/speed
-          store/tail store/traffic store/trees store/triton_rate)
+          report/comparison_page report/figures report/history report/median_interval report/mutants
+          report/pages report/public report/sight report/tables report/tightness run store/adapters
+          store/compare store/carry store/check_dump store/false_alarms store/first_calls store/honest
+          store/inference store/limited store/machine_code store/old_bugs store/planted_triton
+          store/public_kernels store/record store/search store/speed store/tail store/traffic store/trees
+          store/triton_rate)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${path}_test.py)
