@@ -86,8 +86,8 @@ def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: st
     with tempfile.TemporaryDirectory() as scratch:
         environment = environment_of(gpu, Path(scratch))
         words = [str(program), "compare", *map(target_of, names), "--cases", str(given.cases), "--problems", str(given.problems),
-                 "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--out", str(kept.with_suffix("")), "--json",
-                 "--python", given.python]
+                 "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--json",
+                 "--out", str(kept.with_suffix("")), "--python", given.python]
         status, said, why = ran(words, environment, SECONDS)
     kept.with_suffix(".log").write_text(why, encoding="utf-8")
     if status not in (*PASSED, None, INTERRUPTED):
