@@ -32,6 +32,18 @@ def folders():
 
 
 class Public(unittest.TestCase):
+    # Fails if the page shows a version of a kernel that packages.txt does not install.
+    def test_packages_are_those_that_were_judged(self):
+        def named(name):
+            return re.sub("[-_.]+", "-", name).lower()
+        lines = (ROOT / "bench/public/packages.txt").read_text(encoding="utf-8").splitlines()
+        pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+        pinned = {named(name): version for name, version in pinned.items()}
+        for each in (each for data in (GPU, *LATER) for each in data["kernels"]):
+            for name, version in each.get("versions", {}).items():
+                if name not in ("python", "torch", "triton"):
+                    self.assertEqual(pinned.get(named(name)), version, (each["kernel"], name))
+
     # Fails if a finding is judged by nobody or twice, a kernel is left out, or a verdict or state is another word.
     def test_every_finding_is_judged_once(self):
         self.assertEqual(public_page.disagreements(DATA, JUDGED), [])
