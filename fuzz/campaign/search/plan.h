@@ -76,7 +76,7 @@ class Plan {
   // True if the campaign has covering cases: it draws from all regimes, and not blindly.
   bool HasCovering() const { return search_ && !recipe_ && options_.regime.empty(); }
   // True if a case may be guided, and so wait for the results of earlier ones.
-  bool HasGuided() const { return !options_.gate; }
+  bool HasGuided() const { return search_ && !options_.gate; }
   uint64_t seed() const { return options_.seed; }
   // Returns a number that no other guided case of the campaign has, for its own seed.
   uint64_t GuidedSeed(int64_t number) const;

@@ -40,13 +40,17 @@ namespace plumbline::fuzz {
 
 class Search {
  public:
+  static constexpr int64_t kMostAhead = 256;
+
   // `plan` must outlive this. `targets`: how each target gets its draws; item = index * their number +
   // target.
   Search(const Plan& plan, const std::vector<std::string>& regimes, std::vector<TargetDraws> targets);
 
-  // Returns true if every result is known that the case at `index` may depend on.
+  // Returns true if every result is known that the case at `index` may depend on. Where nothing is
+  // guided, it is true within kMostAhead generations: records of what is ahead are kept.
   bool Ready(int64_t index) const {
-    return !plan_.HasGuided() || plan_.KnownTo(index / kGeneration) <= taken_;
+    const int64_t generation = index / kGeneration;
+    return plan_.HasGuided() ? plan_.KnownTo(generation) <= taken_ : generation <= taken_ + kMostAhead;
   }
   // Draws a target's recipe. Precondition: Ready(index), and not a case of the corpus.
   Recipe Draw(int64_t index, size_t target = 0);

@@ -112,8 +112,8 @@ TEST(PlanTest, LevelOneHasEveryRegimeInEachSeedsOwnOrder) {
   EXPECT_EQ(orders.size(), 4U);
 }
 
-// Fails if another regime is drawn than the one asked for, if `--blind` has level one or guided cases,
-// or if `--recipe` is not that case.
+// Fails if another regime is drawn than the one asked for, if `--blind` has level one or guided cases
+// or waits for results, or if `--recipe` is not that case.
 TEST(PlanTest, ARegimeARecipeAndABlindCampaign) {
   CaseOptions options = Seeded(1);
   options.regime = "edges";
@@ -127,6 +127,7 @@ TEST(PlanTest, ARegimeARecipeAndABlindCampaign) {
     EXPECT_EQ(blind.At(i).number, i);
     EXPECT_FALSE(blind.At(i).guided);
   }
+  EXPECT_FALSE(blind.HasGuided());  // jobs would wait for nothing
   EXPECT_EQ(Format(blind.Blind(77)), Format(DrawRecipe(1, 77)));
   options.recipe = "v1 n=3";
   EXPECT_EQ(Plan(options, {}).At(0).phase, Phase::kRecipe);

@@ -131,6 +131,19 @@ TEST_F(SearchTest, WithALagAGenerationDoesNotWaitForThoseJustBefore) {
   EXPECT_EQ(Run(&late, drawn, end, true), early);
 }
 
+// Fails if jobs of a campaign without guided cases wait for slow ones, or if one of these lets the
+// records of the others fill the memory.
+TEST_F(SearchTest, BlindCasesWaitForNoResult) {
+  CaseOptions options = Options();
+  options.blind = true;
+  const Plan plan(options, {});
+  Search search(plan, regimes_, std::vector<TargetDraws>(1));
+  const int64_t last = (Search::kMostAhead + 1) * kGeneration - 1;
+  EXPECT_TRUE(search.Ready(last));
+  EXPECT_FALSE(search.Ready(last + 1));
+  EXPECT_EQ(Format(search.Draw(last)), Format(plan.Blind(last)));
+}
+
 // Fails if a generation knows what the one before it does not know yet, none of what it should, or
 // less.
 TEST(KnownTo, GrowsAndNeverFalls) {
