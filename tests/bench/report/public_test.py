@@ -37,7 +37,8 @@ class Public(unittest.TestCase):
         def named(name):
             return re.sub("[-_.]+", "-", name).lower()
         lines = (ROOT / "bench/public/packages.txt").read_text(encoding="utf-8").splitlines()
-        pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+        lines = [re.split("[;#]", line)[0].strip() for line in lines]
+        pinned = dict(line.split("==") for line in lines if line)
         pinned = {named(name): version for name, version in pinned.items()}
         for each in (each for data in (GPU, *LATER) for each in data["kernels"]):
             for name, version in each.get("versions", {}).items():
