@@ -8,8 +8,8 @@ bench/results/public-kernels.json: of each kernel the versions, the share of its
 shortcuts that were inferred, and its findings. The script that shows a finding without plumb is made and run alone; its exit
 status and last line are stored. The hunts, with cases, scripts and reports, lie in DIR [build/public-kernels].
 
-PYTHON has PyTorch, Triton, NumPy, mpmath and the kernels' packages. A package that cannot be imported, or a kernel that
-takes none of the problems tried, is recorded with the reason.
+PYTHON has PyTorch, Triton, NumPy, mpmath and the kernels' packages (bench/public/fetch). A package that cannot be imported,
+or a kernel that takes none of the problems tried, is recorded with the reason.
 
   --only NAME      this kernel alone; given more than once, these. They are stored where --out says so, else printed
   --begin-within S begins no hunt later than this, for a machine that is there for a limited time
