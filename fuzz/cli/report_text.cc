@@ -329,9 +329,11 @@ std::string SummaryText(const CampaignSummary& summary, std::string_view program
                  Seconds(summary.elapsed)) +
             summary.options.out.string() + "\n";
     text += "this run: " + Describe(summary.time) + "\n";
+    constexpr int64_t kProposedLag = 16;
     const bool waits = summary.time.waiting > summary.time.Total() / 5;
-    if (waits && !summary.options.gate && summary.options.lag < kMostLag / 4)
-      text += "jobs waited for slow cases: a campaign with --lag 16 waits less\n";
+    if (waits && !summary.options.gate && summary.options.lag < kProposedLag)
+      text += Text("jobs waited for slow cases: a campaign with --lag %" PRId64 " waits less\n",
+                   kProposedLag);
   }
   if (summary.status == ExitStatus::kInterrupted) {
     text += "interrupted; go on with: " + ShellQuote(program) + " fuzz --resume " +

@@ -37,9 +37,9 @@ inline constexpr int64_t kPlan = 3;
 // Guided cases are drawn from the results of earlier generations. A generation is this many indices.
 inline constexpr int64_t kGeneration = 512;
 
-// Returns of how many generations, the first ones, a generation knows the results, where the newest is
-// `lag` generations before it, or later. A campaign's first generations have it two before them and
-// then a quarter of the campaign, so that they are not blind.
+// Returns the number of generations, from the first on, whose results a generation is drawn from. The
+// newest of them lies `lag` generations before it. Early in a campaign it lies a quarter of the
+// campaign before, at least kLeastLag generations, so that few generations are blind.
 constexpr int64_t KnownTo(int64_t generation, int64_t lag) {
   return std::max<int64_t>(generation + 1 - std::clamp(generation / 4, kLeastLag, lag), 0);
 }

@@ -84,7 +84,7 @@ void Search::Take(int64_t item, CaseRecord record, std::chrono::milliseconds ela
 }
 
 void Search::Finish() {
-  // They are taken in for the statistics; nothing is drawn from them.
+  // The statistics count incomplete generations; nothing is drawn from these.
   for (const auto& [number, generation] : std::exchange(waiting_, {})) TakeIn(generation);
 }
 

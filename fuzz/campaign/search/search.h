@@ -40,14 +40,15 @@ namespace plumbline::fuzz {
 
 class Search {
  public:
+  // The generations that may be ahead of the first incomplete one in a campaign without guided cases.
   static constexpr int64_t kMostAhead = 256;
 
   // `plan` must outlive this. `targets`: how each target gets its draws; item = index * their number +
   // target.
   Search(const Plan& plan, const std::vector<std::string>& regimes, std::vector<TargetDraws> targets);
 
-  // Returns true if every result is known that the case at `index` may depend on. Where nothing is
-  // guided, it is true within kMostAhead generations: records of what is ahead are kept.
+  // Returns true if every result is known that the case at `index` may depend on. In a campaign without
+  // guided cases kMostAhead alone limits it, since the records of what is ahead are kept.
   bool Ready(int64_t index) const {
     const int64_t generation = index / kGeneration;
     return plan_.HasGuided() ? plan_.KnownTo(generation) <= taken_ : generation <= taken_ + kMostAhead;
