@@ -87,12 +87,12 @@ TEST(SimulatedKernel, StaysWithinItsBoundsInSixteenBits) {
 
 // The same as the tests above, with more seeds.
 TEST(SlowSimulatedKernel, StaysWithinItsBounds) {
-  Attack(12000, 140000, {}, DrawNarrowContract);
-  Attack(4000, 70000, {60, 99, true}, DrawNarrowContract);
-  Attack(12000, 140000, {}, DrawWholeContract);
-  Attack(4000, 70000, {60, 99, true}, DrawWholeContract);
-  Attack(12000, 140000, {});
-  Attack(4000, 70000, {60, 99, true});
+  Attack(12000, 44000, {}, DrawNarrowContract);
+  Attack(4000, 20000, {60, 99, true}, DrawNarrowContract);
+  Attack(12000, 44000, {}, DrawWholeContract);
+  Attack(4000, 20000, {60, 99, true}, DrawWholeContract);
+  Attack(12000, 44000, {});
+  Attack(4000, 20000, {60, 99, true});
 }
 
 // k p is subnormal and ln p + H is not small, so the error of k p is multiplied by ln p + H. Fails for

@@ -226,7 +226,7 @@ TEST_F(SlowGateCli, FiftyRunsSayTheSame) {
     for (int run = 0; run < 50; ++run) {
       const std::string cores = run % 3 == 0 ? one : run % 3 == 1 ? two : "";
       const Outcome o = Program::Run(
-          "gate " + target + " --cases 300 --junit g.xml --jobs " + std::to_string(1 + run % 8),
+          "gate " + target + " --cases 100 --junit g.xml --jobs " + std::to_string(1 + run % 8),
           "TMPDIR=" + work_.path().string() + " " + cores);
       if (run == 0) {
         last = o.last;

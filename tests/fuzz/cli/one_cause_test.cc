@@ -101,7 +101,7 @@ TEST_P(OneCause, IsOneFinding) { Hunt("150cases"); }
 INSTANTIATE_TEST_SUITE_P(Changes, OneCause, ::testing::ValuesIn(kChanges), NameOf);
 
 // The more cases, the more signatures.
-TEST_P(SlowOneCause, IsOneFinding) { Hunt("3000cases"); }
+TEST_P(SlowOneCause, IsOneFinding) { Hunt("1000cases"); }
 INSTANTIATE_TEST_SUITE_P(Changes, SlowOneCause, ::testing::ValuesIn(kChanges), NameOf);
 
 }  // namespace

@@ -153,9 +153,9 @@ class Adapters(unittest.TestCase):
 
     # Fails if compiled code is called in a way that it refuses, or runs uncompiled from the ninth variant on.
     def test_a_compiled_function_is_judged(self):
-        status, text, report = fuzz("adapted_torch:compiled", self.out, 6, environment=self.environment, timeout=800)
+        status, text, report = fuzz("adapted_torch:compiled", self.out, 3, environment=self.environment, timeout=800)
         self.assertIn(status, (0, 1, 6), text)
-        self.assertGreaterEqual(report["judged"], 4, text)
+        self.assertGreaterEqual(report["judged"], 2, text)
         for log in self.out.rglob("*.log"):
             text = log.read_text(errors="replace")
             for words in ("BackendCompilerFailed", "donated buffers", "recompile_limit"):
