@@ -3,12 +3,15 @@
 
 import math
 import re
+import sys
 from typing import Any
 
 from . import markdown
-from .stored import grouped
+from .stored import ROOT, grouped
 
-OUTPUTS = ("logprob", "entropy", "lse", "grad_hidden", "grad_weight")
+# The words for a target are those of `plumb report`.
+sys.path.append(str(ROOT / "fuzz/python"))
+from plumbline.report.comparison import OUTPUTS, special_rows, statements
 
 
 def number(said: float | str) -> str:
@@ -25,13 +28,6 @@ def version_of(target: dict[str, Any]) -> str:
     return ", ".join(f"{name} {its.partition('+')[0]}" for name, its in named.items()) or "this tree"
 
 
-def special(target: dict[str, Any]) -> str:
-    conventions = len(target.get("conventions", ()))
-    if target["special_rows"] != "yes":
-        return "wrong" if target["special_rows"] == "no" else "not checked"
-    return "as defined" if not conventions else f"{conventions} convention{'s' * (conventions > 1)}"
-
-
 def found_row(target: dict[str, Any]) -> list[str]:
     if not target.get("cases"):
         return [target["kernel"], version_of(target), target["verdict"], *["–"] * 6]
@@ -39,7 +35,7 @@ def found_row(target: dict[str, Any]) -> list[str]:
     suspect = sum(bool(each.get("suspect")) for each in findings)
     return [target["kernel"], version_of(target), f"{target['judged']} of {target['cases']}", str(len(findings) - suspect),
             str(suspect), str(len(target.get("shortcuts", ()))), target["deterministic"], target["batch_invariant"],
-            special(target)]
+            special_rows(target)]
 
 
 def error_row(target: dict[str, Any]) -> list[str]:
@@ -50,27 +46,10 @@ def error_row(target: dict[str, Any]) -> list[str]:
     return [target["kernel"], f"{accuracy['judged']} of {accuracy['problems']}", *cells]
 
 
-def said_of(target: dict[str, Any]) -> list[str]:
-    """What the tables count, in words."""
-    accuracy = target.get("accuracy", {})
-    said = [target["error"]] if target.get("error") else []
-    said += [f"shortcut: {each}" for each in target.get("shortcuts", ())]
-    said += [f"{'suspect' if each.get('suspect') else 'wrong'}: `{each['signature']}`: {each['what']}"
-             for each in target.get("findings", ())]
-    said += [f"convention: {each}" for each in target.get("conventions", ())]
-    said += [f"limit: {each}" for each in target.get("limits", ())]
-    said += [f"{each['cases']} cases skipped: {each['reason']}" for each in target.get("skipped", ())]
-    said += [f"errors not on {each['cases']} problems: {each['reason']}"
-             for each in (*accuracy.get("failed", ()), *accuracy.get("skipped", ()))]
-    if accuracy.get("changed"):
-        said.append(f"errors on {accuracy['changed']} problems that are changed to what it can do")
-    return said
-
-
 def words_of(targets: list[dict[str, Any]]) -> str:
     lines = []
     for target in targets:
-        if said := said_of(target):
+        if said := statements(target):
             lines += [f"* **{target['kernel']}**", *("  * " + " ".join(line.split())[:300] for line in said)]
     return "\n".join(lines)
 

@@ -43,8 +43,8 @@ class ComparisonPage(Scratch):
                      "| CCE | cut_cross_entropy 25.1.1 | 41 of 60 | 1 | 1 | 1 | no | yes | wrong |",
                      "| Megatron | megatron-core missing | unavailable | – | – | – | – | – | – |",
                      "| CCE | 4 of 4 | 0.15 / 1e+04 / inf | – | – | – | – |",
-                     "  * suspect: `bound:logprob`: off by 3", "  * wrong: `nonfinite:lse`: NaN", "  * shortcut: logits rounded to bf16",
-                     "  * limit: H a multiple of 8", "  * 19 cases skipped: no temperature", "  * no module named x",
+                     "  * suspect: bound:logprob: off by 3", "  * wrong: nonfinite:lse: NaN", "  * shortcut: logits rounded to bf16",
+                     "  * limit: H a multiple of 8", "  * 19 cases skipped: no temperature", "  * unavailable: no module named x",
                      "Not compared yet: Liger.", "60 cases of\nseed 1 in 6 shapes"):
             self.assertIn(line, text)
         whole = copy.deepcopy(STORED) | {"waiting": []}

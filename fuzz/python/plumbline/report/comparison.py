@@ -18,7 +18,8 @@ OUTPUTS = ("logprob", "entropy", "lse", "grad_hidden", "grad_weight")
 Table = tuple[str, list[str], list[list[str]]]  # caption, head, rows
 
 
-def _special(target: Mapping[str, Any]) -> str:
+def special_rows(target: Mapping[str, Any]) -> str:
+    """What a target makes of rows without a label, and of those that hold no finite number."""
     conventions = len(target.get("conventions", ()))
     if target["special_rows"] != "yes":
         return "wrong" if target["special_rows"] == "no" else "not checked"
@@ -66,7 +67,7 @@ class ComparisonReport:
             rows.append([
                 target["target"], target["verdict"], f"{target['judged']} of {target['cases']}",
                 str(len(target.get("findings", ())) - suspect), str(suspect), str(len(target.get("shortcuts", ()))),
-                target["deterministic"], target["batch_invariant"], _special(target),
+                target["deterministic"], target["batch_invariant"], special_rows(target),
                 f"{seconds / first:.2g}" if first and seconds else "?",
             ])  # fmt: skip
         return f"Found on {self.json['cases']} cases of seed {self.json['seed']}; time: over the first target's", head, rows
@@ -92,26 +93,27 @@ class ComparisonReport:
 
     def lines(self) -> list[str]:
         """What the tables say in one word, by target."""
-        return [f"{target['target']}{line}" for target in self.json["targets"] for line in _lines(target)]
+        return [f"{target['target']}: {said}" for target in self.json["targets"] for said in statements(target)]
 
 
-def _lines(target: Mapping[str, Any]) -> list[str]:
-    accuracy = target["accuracy"]
-    said = [f": {target['verdict']}: {target['error']}"] if target.get("error") else []
-    said += [f" is held to {target['held_to']}."] if target.get("held_to") else []
-    said += [f": shortcut: {shortcut}" for shortcut in target.get("shortcuts", ())]
-    said += [f": {'suspect' if finding.get('suspect') else 'wrong'}: {finding['signature']}: {finding['what']}"
+def statements(target: Mapping[str, Any]) -> list[str]:
+    """What the tables count of a target, in words."""
+    accuracy = target.get("accuracy", {})
+    said = [f"{target['verdict']}: {target['error']}"] if target.get("error") else []
+    said += [f"held to {target['held_to']}"] if target.get("held_to") else []
+    said += [f"shortcut: {shortcut}" for shortcut in target.get("shortcuts", ())]
+    said += [f"{'suspect' if finding.get('suspect') else 'wrong'}: {finding['signature']}: {finding['what']}"
              for finding in target.get("findings", ())]  # fmt: skip
-    said += [f": convention: {convention}" for convention in target.get("conventions", ())]
-    said += [f": limit: {limit}" for limit in target.get("limits", ())]
-    said += [f": {each['cases']} cases skipped: {each['reason']}" for each in target.get("skipped", ())]
-    if accuracy["changed"]:
-        said.append(f": errors on {accuracy['changed']} of {accuracy['judged']} problems that are changed to what it can do")
-    said += [f": fails on {each['cases']} problems: {each['reason']}" for each in accuracy.get("failed", ())]
-    said += [f": errors not on {each['cases']} problems: {each['reason']}" for each in accuracy.get("skipped", ())]
-    said += [f": {each['output']}: no number in {each['dropped']} of {each['units']} rows or columns"
-             for each in accuracy["outputs"] if each.get("dropped")]  # fmt: skip
-    return said + ([f": errors incomplete: {accuracy['incomplete']}"] if accuracy.get("incomplete") else [])
+    said += [f"convention: {convention}" for convention in target.get("conventions", ())]
+    said += [f"limit: {limit}" for limit in target.get("limits", ())]
+    said += [f"{each['cases']} cases skipped: {each['reason']}" for each in target.get("skipped", ())]
+    if accuracy.get("changed"):
+        said.append(f"errors on {accuracy['changed']} of {accuracy['judged']} problems that are changed to what it can do")
+    said += [f"fails on {each['cases']} problems: {each['reason']}" for each in accuracy.get("failed", ())]
+    said += [f"errors not on {each['cases']} problems: {each['reason']}" for each in accuracy.get("skipped", ())]
+    said += [f"{each['output']}: no number in {each['dropped']} of {each['units']} rows or columns"
+             for each in accuracy.get("outputs", ()) if each.get("dropped")]  # fmt: skip
+    return said + ([f"errors incomplete: {accuracy['incomplete']}"] if accuracy.get("incomplete") else [])
 
 
 def read_comparison(path: pathlib.Path) -> ComparisonReport:
