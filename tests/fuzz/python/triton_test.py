@@ -69,7 +69,7 @@ class Triton(unittest.TestCase):
         status, text, _ = plumb("targets", f"python:{LIGER}", environment=self.environment)
         self.assertEqual(status, 0, text)
         self.assertIn("returns=('nll',)", text)
-        status, text, report = fuzz(LIGER, self.out, CASES, environment=self.environment, timeout=800)
+        status, text, report = fuzz(LIGER, self.out, CASES, "--no-infer", environment=self.environment, timeout=800)
         print("\n".join(line for line in text.splitlines() if line.startswith("finding ")))
         self.assertIn(status, (0, 1), text)  # 3 is a fault of the harness
         self.assertGreaterEqual(report["judged"], CASES * 6 // 10, text)
