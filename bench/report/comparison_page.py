@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills bench/COMPARISON.md: the operator and public kernels on the same cases, as `bench/store compare` stores them."""
 
+import functools
 import math
 import re
 import sys
+from types import ModuleType
 from typing import Any
 
 from . import markdown
 from .stored import ROOT, grouped
 
-# The words for a target are those of `plumb report`.
-sys.path.append(str(ROOT / "fuzz/python"))
-from plumbline.report.comparison import OUTPUTS, special_rows, statements
+
+@functools.cache
+def reported() -> ModuleType:
+    """The module of `plumb report` whose words these are. A staged bench/report is without it, and makes no pages."""
+    sys.path.append(str(ROOT / "fuzz/python"))
+    from plumbline.report import comparison
+
+    return comparison
 
 
 def number(said: float | str) -> str:
@@ -35,21 +42,21 @@ def found_row(target: dict[str, Any]) -> list[str]:
     suspect = sum(bool(each.get("suspect")) for each in findings)
     return [target["kernel"], version_of(target), f"{target['judged']} of {target['cases']}", str(len(findings) - suspect),
             str(suspect), str(len(target.get("shortcuts", ()))), target["deterministic"], target["batch_invariant"],
-            special_rows(target)]
+            reported().special_rows(target)]
 
 
 def error_row(target: dict[str, Any]) -> list[str]:
     accuracy = target["accuracy"]
     by_output = {each["output"]: each for each in accuracy["outputs"]}
     cells = [" / ".join(number(by_output[output][key]) for key in ("typical", "p99", "largest")) if output in by_output else "–"
-             for output in OUTPUTS]
+             for output in reported().OUTPUTS]
     return [target["kernel"], f"{accuracy['judged']} of {accuracy['problems']}", *cells]
 
 
 def words_of(targets: list[dict[str, Any]]) -> str:
     lines = []
     for target in targets:
-        if said := statements(target):
+        if said := reported().statements(target):
             lines += [f"* **{target['kernel']}**", *("  * " + " ".join(line.split())[:300] for line in said)]
     return "\n".join(lines)
 
@@ -61,7 +68,7 @@ def values(stored: dict[str, Any]) -> dict[str, str]:
     left = f"Not compared yet: {', '.join(waiting)}." if waiting else "Every kernel came to its end."
     found = markdown.table(["kernel", "version", "judged", "wrong", "suspect", "shortcuts", "deterministic", "batch-invariant",
                             "special rows"], "llrrrrlll", map(found_row, targets))
-    errors = markdown.table(["kernel", "problems", *OUTPUTS], "lr" + "r" * len(OUTPUTS),
+    errors = markdown.table(["kernel", "problems", *reported().OUTPUTS], "lr" + "r" * len(reported().OUTPUTS),
                             [error_row(each) for each in targets if each.get("accuracy", {}).get("judged")])
     return {"device": machine["device"], "torch": machine["torch"], "triton": machine["triton"], "date": stored["date"],
             "cases": grouped(int(asked["cases"])), "problems": asked["problems"], "palette": asked["palette"],
