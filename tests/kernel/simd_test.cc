@@ -86,7 +86,7 @@ ExpErrors MeasureExp(uint32_t step) {
     for (uint32_t i = 0; i < kPanel; ++i) z[i] = -std::bit_cast<float>(first + i * step);
     Exponentials(z, 0, 1, kPanel, t, e);
     for (int64_t i = 0; i < kPanel; ++i) {
-      // Its own error, an ulp of fp64, is 2^-28 of these units.
+      // The reference's own error, an ulp of fp64, is 2^-28 of these units.
       const double exact = std::exp(static_cast<double>(z[i]));
       const double error = std::fabs(static_cast<double>(e[i]) - exact);
       if (-z[i] <= 87) {
