@@ -107,19 +107,30 @@ def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: st
     return found
 
 
-def targets_of(through: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    return [target for at in sorted(through) for target in through[at]["targets"]]
+def groups_of(chosen: list[str]) -> list[list[str]]:
+    """Two or three kernels each, far apart in the list: neighbours in it are of one kind and take equally long."""
+    number = len(chosen) // 2
+    return [chosen[at::number] for at in range(number)]
+
+
+def in_order(of_groups: list[list[Any]]) -> list[Any]:
+    """What belongs to the kernels of groups_of, in the order of its list."""
+    return [each[at] for at in range(3) for each in of_groups if at < len(each)]
+
+
+def targets_of(groups: list[list[str]], through: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    return in_order([through[at]["targets"] if at in through else [] for at in range(len(groups))])
 
 
 def waiting_of(groups: list[list[str]], through: dict[int, dict[str, Any]]) -> list[str]:
-    return [name for at, names in enumerate(groups) if at not in through for name in names]
+    return in_order([[] if at in through else names for at, names in enumerate(groups)])
 
 
 def keep(out: Path, given: argparse.Namespace, groups: list[list[str]], through: dict[int, dict[str, Any]],
          about: dict[str, str], machine: dict[str, str]) -> None:
     """Stores what is through, and the names of what is not."""
     stored.write(out, command_of(given), about, machine, yardstick=next(iter(through.values()))["yardstick"],
-                 waiting=waiting_of(groups, through), targets=stored.without_folders(targets_of(through)))
+                 waiting=waiting_of(groups, through), targets=stored.without_folders(targets_of(groups, through)))
 
 
 def main(words: list[str]) -> int:
@@ -144,8 +155,7 @@ def main(words: list[str]) -> int:
     devices = gpus()
     given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + 60 * given.minutes
     stored.begin(given.keep, about | {key: str(getattr(given, key)) for key in ("cases", "problems", "palette", "shrink")})
-    groups = [chosen[at:at + 2] for at in range(0, len(chosen) - len(chosen) % 2, 2)]
-    groups[-1] += chosen[2 * len(groups):]  # the last of an odd number
+    groups = groups_of(chosen)
     out = given.out or (None if given.only else ROOT / "bench/results/comparison.json")
     if out:
         go_on_from(out, given, groups, about, machine["device"])
@@ -163,8 +173,8 @@ def main(words: list[str]) -> int:
     with ThreadPoolExecutor(given.at_once) as pool:
         list(pool.map(compare, range(len(groups))))  # list: raises what one raised
     if not out and len(through) == len(groups):
-        print(json.dumps(targets_of(through), indent=1))
+        print(json.dumps(targets_of(groups, through), indent=1))
     if len(through) < len(groups):
         print(f"not through are {', '.join(waiting_of(groups, through))}; call it again")
         return INTERRUPTED
-    return int(any(target["verdict"] == "unavailable" for target in targets_of(through)))
+    return int(any(target["verdict"] == "unavailable" for target in targets_of(groups, through)))

@@ -8,6 +8,7 @@ import shutil
 import unittest
 
 from scratch import Tree
+from store.adapters import ADAPTERS
 
 # Compares what it is given: the second target of a pair is not there if it is CCE. Interrupted where a file says so, or for a
 # target that one names.
@@ -50,14 +51,17 @@ class Compare(Tree):
         path = f"{self.root}/bin:{os.environ['PATH']}"
         return self.run_store("compare", "--python", self.root / "python", *words, PATH=path)
 
-    # Fails if a kernel is left out or compared twice, if what is not there is hidden, or if what is through runs again.
+    # Fails if a kernel is left out or compared twice, or out of the list's order, if what is not there is hidden, or if what is
+    # through runs again.
     def test_what_is_stored(self):
         status, text, error = self.compare("--cases", "7")
         self.assertEqual(status, 1, text + error)
         found = json.loads((self.root / "bench/results/comparison.json").read_text(encoding="utf-8"))
         kernels = [each["kernel"] for each in found["targets"]]
         self.assertEqual(len(kernels), len(set(kernels)))
-        self.assertIn("plumbline, cuda", kernels)
+        self.assertEqual(kernels[0], "plumbline, cuda")
+        listed = [name for name in ADAPTERS if name in kernels]
+        self.assertEqual(kernels[1:], listed)
         by_name = {each["kernel"]: each for each in found["targets"]}
         self.assertEqual(by_name["plumbline, cuda"]["target"], "cuda")
         self.assertNotIn("versions", by_name["plumbline, cuda"])
