@@ -2,13 +2,14 @@
 """usage: python3 bench/store compare --python PYTHON [--cases N] [--problems K] [--palette P] [--at-once J] [--only NAME]
                                           [--shrink S] [--minutes M] [--as-built KEYS] [--keep DIR] [--out FILE]
 
-`plumb compare` over the operator `cuda` and every public kernel that is a target in Python (the list of `adapters`), on a
-GPU: N cases each [300] in P shapes [12], and errors on K problems [24]. Two or three targets share a process of plumb, J
-processes run side by side [4], spread over the GPUs, so times compare nothing and are left out. It stores
+`plumb compare` of every public kernel that is a target in Python (the list of `adapters`) with the operator `cuda`, on a
+GPU: N cases each [300] in P shapes [12], and errors on K problems [24], the same for all. Every kernel has a process of its
+own, of which J run side by side [4], spread over the GPUs, so times compare nothing and are left out. It stores
 bench/results/comparison.json: what plumb says of each, with the versions.
 
   --shrink S       shrinks a finding for at most S seconds [30]
-  --only NAME      this kernel alone; given more than once, these. They are stored where --out says so, else printed
+  --only NAME      the operator and this kernel alone; given more than once, these. They are stored where --out says so,
+                   else printed
   --minutes M      begins no comparison later than this
   --as-built KEYS  takes the programs as they are built; KEYS is a file of what `python3 bench/store trees` printed
 
@@ -45,7 +46,7 @@ from store.public_kernels import (
 from store.record import INTERRUPTED
 
 ROOT = trees.ROOT
-SECONDS = 1500.0  # for three targets: loading, what is inferred, cases, shrinking, problems
+SECONDS = 1500.0  # for a kernel and the operator: loading, what is inferred, cases, shrinking, problems
 PASSED = (0, 1, 4, 6)  # of plumb compare, where it has come to its end
 
 
@@ -53,8 +54,8 @@ def target_of(name: str) -> str:
     return "cuda" if name == OWN else f"python:{on_gpu(ADAPTERS[name])}"
 
 
-def file_of(given: argparse.Namespace, names: list[str]) -> Path:
-    return given.keep / f"{slug(' '.join(names))}.json"
+def file_of(given: argparse.Namespace, name: str) -> Path:
+    return given.keep / f"{slug(name)}.json"
 
 
 def command_of(given: argparse.Namespace) -> str:
@@ -62,7 +63,7 @@ def command_of(given: argparse.Namespace) -> str:
     return words + f" --palette {given.palette} --shrink {given.shrink}" + "".join(f' --only "{name}"' for name in given.only)
 
 
-def go_on_from(path: Path, given: argparse.Namespace, groups: list[list[str]], about: dict[str, str], device: str) -> None:
+def go_on_from(path: Path, given: argparse.Namespace, about: dict[str, str], device: str) -> None:
     """Puts what is stored, by the same command, of the same files and on such a device, where compared() looks for it."""
     if not path.exists():
         return
@@ -70,67 +71,48 @@ def go_on_from(path: Path, given: argparse.Namespace, groups: list[list[str]], a
         before = load(path)
         if (before["command"], before["trees"], before["machine"]["device"]) != (command_of(given), about, device):
             return
-        by_name = {each["kernel"]: each for each in before["targets"]}
-    for names in groups:
-        if not file_of(given, names).exists() and all(name in by_name for name in names):
-            stored.put(file_of(given, names), {"yardstick": before["yardstick"], "targets": [by_name[name] for name in names]})
+        own, *others = before["targets"]
+        for each in others:
+            if not file_of(given, each["kernel"]).exists():
+                stored.put(file_of(given, each["kernel"]), {"yardstick": before["yardstick"], "targets": [own, each]})
 
 
-def compared(program: Path, names: list[str], given: argparse.Namespace, gpu: str) -> dict[str, Any]:
-    """What `plumb compare` says of these kernels; read from its file where it is through."""
-    kept = file_of(given, names)
+def compared(program: Path, name: str, given: argparse.Namespace, gpu: str) -> dict[str, Any] | None:
+    """What `plumb compare` says of the operator and this kernel; read from its file where it is through. None where it is
+    not through."""
+    kept = file_of(given, name)
     if kept.exists():
         return load(kept)
     if time.monotonic() > given.last_begin:
-        return {"waiting": names}
+        return None
     with tempfile.TemporaryDirectory() as scratch:
         environment = environment_of(gpu, Path(scratch))
-        words = [str(program), "compare", *map(target_of, names), "--cases", str(given.cases), "--problems", str(given.problems),
-                 "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--json",
+        words = [str(program), "compare", target_of(OWN), target_of(name), "--cases", str(given.cases), "--problems",
+                 str(given.problems), "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--json",
                  "--out", str(kept.with_suffix("")), "--python", given.python]
         status, said, why = ran(words, environment, SECONDS)
     kept.with_suffix(".log").write_text(why, encoding="utf-8")
     if status not in (*PASSED, None, INTERRUPTED):
-        raise Refused(f"{', '.join(names)}: plumb compare ended with {status}: {last_line(why)}", 3)
+        raise Refused(f"{name}: plumb compare ended with {status}: {last_line(why)}", 3)
     if status not in PASSED:
-        print(f"{', '.join(names)}: {last_line(why)}", flush=True)
-        return {"waiting": names}
-    with refusing(f"{', '.join(names)}: no result", 3):
+        print(f"{name}: {last_line(why)}", flush=True)
+        return None
+    with refusing(f"{name}: no result", 3):
         found = stored.last_object(said)
-        for name, target in zip(names, found["targets"], strict=True):
-            target["kernel"] = name
-            if name != OWN:
-                target["versions"] = versions(given.python, ADAPTERS[name].packages)
+        own, other = found["targets"]
+        own["kernel"], other["kernel"] = OWN, name
+        other["versions"] = versions(given.python, ADAPTERS[name].packages)
+        for target in own, other:
             target.get("accuracy", {}).pop("seconds", None)
-            print(f"{name}: {target['verdict']} {target.get('error', '')}", flush=True)
+        print(f"{name}: {other['verdict']} {other.get('error', '')}", flush=True)
     stored.put(kept, found)
     return found
 
 
-def groups_of(chosen: list[str]) -> list[list[str]]:
-    """Two or three kernels each, far apart in the list: neighbours in it are of one kind and take equally long."""
-    number = len(chosen) // 2
-    return [chosen[at::number] for at in range(number)]
-
-
-def in_order(of_groups: list[list[Any]]) -> list[Any]:
-    """What belongs to the kernels of groups_of, in the order of its list."""
-    return [each[at] for at in range(3) for each in of_groups if at < len(each)]
-
-
-def targets_of(groups: list[list[str]], through: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    return in_order([through[at]["targets"] if at in through else [] for at in range(len(groups))])
-
-
-def waiting_of(groups: list[list[str]], through: dict[int, dict[str, Any]]) -> list[str]:
-    return in_order([[] if at in through else names for at, names in enumerate(groups)])
-
-
-def keep(out: Path, given: argparse.Namespace, groups: list[list[str]], through: dict[int, dict[str, Any]],
-         about: dict[str, str], machine: dict[str, str]) -> None:
-    """Stores what is through, and the names of what is not."""
-    stored.write(out, command_of(given), about, machine, yardstick=next(iter(through.values()))["yardstick"],
-                 waiting=waiting_of(groups, through), targets=stored.without_folders(targets_of(groups, through)))
+def targets_of(through: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The operator, as the first comparison has it, and the kernels, in the order of the list."""
+    in_order = [through[name]["targets"] for name in ADAPTERS if name in through]
+    return [in_order[0][0], *(kernel for _, kernel in in_order)]
 
 
 def main(words: list[str]) -> int:
@@ -146,35 +128,38 @@ def main(words: list[str]) -> int:
     parser.add_argument("--keep", type=Path, default=ROOT / "build/comparison")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
-    chosen = chosen_kernels(parser, given.only)
-    if len(chosen) < 2:
-        parser.error(f"--only {chosen[0]}: two kernels or more are compared")
+    chosen = [name for name in chosen_kernels(parser, given.only) if name != OWN]
+    if not chosen:
+        parser.error(f"--only {OWN}: the operator is compared with a kernel")
     if min(given.cases, given.problems, given.palette, given.shrink, given.at_once) < 1:
         parser.error("--cases, --problems, --palette, --shrink and --at-once are at least 1")
     program, about, machine = python_targets.start(given)
     devices = gpus()
     given.keep, given.last_begin = given.keep.resolve(), time.monotonic() + 60 * given.minutes
     stored.begin(given.keep, about | {key: str(getattr(given, key)) for key in ("cases", "problems", "palette", "shrink")})
-    groups = groups_of(chosen)
     out = given.out or (None if given.only else ROOT / "bench/results/comparison.json")
     if out:
-        go_on_from(out, given, groups, about, machine["device"])
-    through: dict[int, dict[str, Any]] = {}
+        go_on_from(out, given, about, machine["device"])
+    through: dict[str, dict[str, Any]] = {}
     lock = threading.Lock()
 
+    def waiting() -> list[str]:
+        return [name for name in chosen if name not in through]
+
     def compare(at: int) -> None:
-        run = compared(program, groups[at], given, devices[at % len(devices)])
+        run = compared(program, chosen[at], given, devices[at % len(devices)])
         with lock:
-            if "waiting" not in run:
-                through[at] = run
+            if run:
+                through[chosen[at]] = run
             if out and through:  # after each: the machine may be gone before the last
-                keep(out, given, groups, through, about, machine)
+                stored.write(out, command_of(given), about, machine, yardstick=next(iter(through.values()))["yardstick"],
+                             waiting=waiting(), targets=stored.without_folders(targets_of(through)))
 
     with ThreadPoolExecutor(given.at_once) as pool:
-        list(pool.map(compare, range(len(groups))))  # list: raises what one raised
-    if not out and len(through) == len(groups):
-        print(json.dumps(targets_of(groups, through), indent=1))
-    if len(through) < len(groups):
-        print(f"not through are {', '.join(waiting_of(groups, through))}; call it again")
+        list(pool.map(compare, range(len(chosen))))  # list: raises what one raised
+    if waiting():
+        print(f"not through are {', '.join(waiting())}; call it again")
         return INTERRUPTED
-    return int(any(target["verdict"] == "unavailable" for target in targets_of(groups, through)))
+    if not out:
+        print(json.dumps(targets_of(through), indent=1))
+    return int(any(target["verdict"] == "unavailable" for target in targets_of(through)))
