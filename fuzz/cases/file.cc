@@ -103,12 +103,17 @@ std::string TooLarge(const OwnedProblem& p) {
              std::to_string(product.stride) + " elements, above " + std::to_string(kMaxElements);
     }
   }
-  const int64_t lines = std::max({n, hidden_major ? h : v, int64_t{1}});
-  for (const int64_t stride :
-       {p.layout.hidden_padding, p.layout.weight_padding, p.layout.label_stride, p.layout.grad_stride,
-        p.layout.temperature_stride, p.layout.output_stride}) {
-    if (stride > kMaxSpan / lines) {
-      return "a stride of " + std::to_string(stride) + " over " + std::to_string(lines) +
+  struct Lines {
+    int64_t count, stride;
+  };
+  for (const Lines& lines : {Lines{n, p.layout.hidden_padding},
+                             {hidden_major ? h : v, p.layout.weight_padding},
+                             {n, p.layout.label_stride},
+                             {n, p.layout.temperature_stride},
+                             {n, p.layout.output_stride},
+                             {n, p.layout.grad_stride}}) {
+    if (lines.stride > kMaxSpan / std::max<int64_t>(lines.count, 1)) {
+      return "a stride of " + std::to_string(lines.stride) + " over " + std::to_string(lines.count) +
              " lines: more than 2^36 elements";
     }
   }

@@ -253,6 +253,10 @@ Pursued Pursuer::Run() {
   kept.values_before = kept.values_after = ValueCount(start_.problem);
 
   const Repeats before = reproduction_.Measure();
+  if (before.failed == 0 && !reproduction_.start_fault().empty()) {
+    kept.note = "it could not be run again: " + reproduction_.start_fault() + ": stored as it came";
+    return Finish(start_.problem, {}, false);
+  }
   if (!before.Majority() || reproduction_.stopped()) {
     kept.note = before.failed == 0 ? "not seen again on the same problem: stored as it came"
                                    : "fails too seldom to be shrunk: stored as it came";

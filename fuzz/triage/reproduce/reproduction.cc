@@ -99,6 +99,7 @@ bool Reproduction::FailsOnce(const OwnedProblem& candidate) {
   std::set<std::string> shown;
   for (const Finding& finding : judged.result.findings) shown.insert(finding.Signature());
   if (is_start) {
+    start_fault_ = judged.result.harness_fault;
     if (start_runs_++ == 0) always_ = shown;
     std::erase_if(always_, [&](const std::string& signature) { return !shown.contains(signature); });
     known_.insert(shown.begin(), shown.end());

@@ -78,6 +78,8 @@ class Reproduction {
 
   // Runs start's problem several times, and decides by majority from now on if it passed once.
   Repeats Measure();
+  // Returns why the last of these runs came to no verdict; empty if it did.
+  const std::string& start_fault() const { return start_fault_; }
   bool by_majority() const { return by_majority_; }
   void DecideByMajority() { by_majority_ = true; }
 
@@ -139,7 +141,7 @@ class Reproduction {
   bool otherwise_ = false;
   std::vector<Slip> slips_;
   Judged::Kind state_ = Judged::Kind::kJudged;
-  std::string error_, harness_fault_;
+  std::string error_, harness_fault_, start_fault_;
   std::optional<Case> witness_;
 };
 

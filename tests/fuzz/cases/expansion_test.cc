@@ -94,6 +94,24 @@ TEST(CaseExpansion, OnlyWhereTheTensorsAreTooLargeAndTheRecipeGivesThem) {
   EXPECT_EQ(StoredBytes(other), SerializeCase(other)) << "a tensor that the recipe has not";
 }
 
+// Fails if a stride that a recipe has is taken for one over the lines of another tensor: the problem is
+// then judged as its recipe and refused as a case, so that its finding is neither shrunk nor replayed.
+TEST(CaseExpansion, WideStridesCanBeStored) {
+  for (const char* const wide : {"hidden", "weight", "labels", "grads"}) {
+    for (const char* const shape : {"n=1 v=513 h=60", "n=8 v=513 h=60", "n=300 v=2 h=3", "n=2 v=3 h=700"}) {
+      for (const char* const layout : {"vocab-major", "hidden-major"}) {
+        Case c;
+        c.recipe = std::string("v1 seed=7 ") + shape + " layout=" + layout + " grads=random wide=" + wide;
+        c.problem = Expanded(c.recipe);
+        std::string error;
+        const auto back = ParseCase(SerializeCase(c), &error);
+        ASSERT_TRUE(back) << c.recipe << ": " << error;
+        EXPECT_EQ(*back, c);
+      }
+    }
+  }
+}
+
 // Fails if a case with the most overrides, in the tensor with the longest name and the widest bits, is
 // above the cap of a file.
 TEST(CaseExpansion, TheMostOverridesStayBelowTheCap) {

@@ -159,6 +159,19 @@ TEST_F(Pursuits, TriesReplaceTime) {
   EXPECT_EQ(once.kept.explain, twice.kept.explain);
 }
 
+// Fails if a problem that no worker takes counts as one that does not fail again.
+TEST_F(Pursuits, WhatCannotBeRunAgainSaysWhy) {
+  CaseRunner runner = Runner("mutant:logits-rounded");
+  FailingProblem start = Failing("v1 seed=1 n=6 v=57 h=20", &runner);
+  start.problem.layout.label_stride = int64_t{1} << 40;
+  const Pursued pursued = Pursue(start, &runner, Unhurried());
+  ASSERT_EQ(pursued.kind, Judged::Kind::kJudged) << pursued.error;
+  EXPECT_THAT(pursued.kept.note, HasSubstr("label_stride is 1099511627776"));
+  EXPECT_THAT(pursued.kept.note, StartsWith("it could not be run again: "));
+  EXPECT_THAT(pursued.stored.finding.what, ::testing::Not(HasSubstr("fails 0 of")));
+  EXPECT_EQ(pursued.stored.state, CaseState::kNew);
+}
+
 // Here the finding is not seen a second time. Fails if the problem is shrunk to one on which the
 // finding was never seen, or if its note does not say so.
 TEST_F(Pursuits, WhatIsNotSeenAgainIsStoredAsItCame) {
