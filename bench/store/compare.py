@@ -22,7 +22,6 @@ what plumb says is no result; 4 PYTHON lacks torch or triton; 5 not every kernel
 
 import argparse
 import json
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -85,12 +84,12 @@ def compared(program: Path, name: str, given: argparse.Namespace, gpu: str) -> d
         return load(kept)
     if time.monotonic() > given.last_begin:
         return None
-    with tempfile.TemporaryDirectory() as scratch:
-        environment = environment_of(gpu, Path(scratch))
-        words = [str(program), "compare", target_of(OWN), target_of(name), "--cases", str(given.cases), "--problems",
-                 str(given.problems), "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--json",
-                 "--out", str(kept.with_suffix("")), "--python", given.python]
-        status, said, why = ran(words, environment, SECONDS)
+    # What a function was found to take, and what was compiled, is there for the next call.
+    environment = environment_of(gpu, given.keep / "cache")
+    words = [str(program), "compare", target_of(OWN), target_of(name), "--cases", str(given.cases), "--problems",
+             str(given.problems), "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--json",
+             "--out", str(kept.with_suffix("")), "--python", given.python]
+    status, said, why = ran(words, environment, SECONDS)
     kept.with_suffix(".log").write_text(why, encoding="utf-8")
     if status not in (*PASSED, None, INTERRUPTED):
         raise Refused(f"{name}: plumb compare ended with {status}: {last_line(why)}", 3)
