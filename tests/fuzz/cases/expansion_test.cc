@@ -98,10 +98,12 @@ TEST(CaseExpansion, OnlyWhereTheTensorsAreTooLargeAndTheRecipeGivesThem) {
 // then judged as its recipe and refused as a case, so that its finding is neither shrunk nor replayed.
 TEST(CaseExpansion, WideStridesCanBeStored) {
   for (const char* const wide : {"hidden", "weight", "labels", "grads"}) {
-    for (const char* const shape : {"n=1 v=513 h=60", "n=8 v=513 h=60", "n=300 v=2 h=3", "n=2 v=3 h=700"}) {
+    for (const char* const shape :
+         {"n=1 v=513 h=60", "n=8 v=513 h=60", "n=300 v=2 h=3", "n=2 v=3 h=700"}) {
       for (const char* const layout : {"vocab-major", "hidden-major"}) {
         Case c;
-        c.recipe = std::string("v1 seed=7 ") + shape + " layout=" + layout + " grads=random wide=" + wide;
+        c.recipe =
+            std::string("v1 seed=7 ") + shape + " layout=" + layout + " grads=random wide=" + wide;
         c.problem = Expanded(c.recipe);
         std::string error;
         const auto back = ParseCase(SerializeCase(c), &error);
