@@ -88,18 +88,20 @@ def _keep(ctx, inputs, output) -> None:
 def _differentiate(ctx, grad_loss, grad_entropy, *_):
     asked = grad_loss is not None or grad_entropy is not None
     needed = [each and asked for each in ctx.needs_input_grad[:2]]
-    if asked:
-        grad_loss = _anchored(grad_loss)
+    if any(needed):
+        _refuse_graph()
     return *(scaled(gradient, grad_loss, grad_entropy) if need else None
              for gradient, need in zip(ctx.saved_tensors, needed, strict=True)), *[None] * 8  # fmt: skip
 
 
-def _anchored(grad_loss: torch.Tensor | None) -> torch.Tensor | None:
-    """Where a graph of the gradients is wanted, one that has a node, which says that there is no second derivative: the
-    gradients that forward made have none."""
-    if grad_loss is None or grad_loss.requires_grad or not torch.is_grad_enabled():
-        return grad_loss
-    return grad_loss.detach().requires_grad_()
+def _refuse_graph() -> None:
+    """Refuses a graph of the gradients. From what forward has made no path leads to hidden and weight, which are not kept:
+    what is differentiated by them again would be 0 and no error."""
+    if torch.is_grad_enabled():
+        raise NotImplementedError(
+            "create_graph = True: gradients of linear_cross_entropy that were made in forward have no graph, and there is no "
+            'second derivative; gradients="backward" has a graph that refuses it once it is asked for'
+        )
 
 
 torch.library.register_autograd("plumbline::linear_cross_entropy_in_forward", _differentiate, setup_context=_keep, lib=library)
@@ -130,7 +132,7 @@ class InForwardFunction(torch.autograd.Function):
         if not given:
             made = None, None
         elif torch.is_grad_enabled() or not all(map(_eager.is_plain, given)):
-            grad_loss = _anchored(grad_loss)
+            _refuse_graph()
             made = [each if each is None else scaled(each, grad_loss, grad_entropy) for each in made]
         else:
             over = ctx.own and not torch._C._autograd._get_current_graph_task_keep_graph()

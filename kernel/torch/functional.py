@@ -58,7 +58,7 @@ def linear_cross_entropy(
     _check_temperature(temperature, labels, device)
     if gradients != "backward":
         gradients = _gradients(gradients, _is_differentiated(hidden, weight), reduction, hidden.dtype, weight.dtype, compute_dtype)
-    options = reduction, ignore_index, compute_dtype, allowed, return_lse, return_first_invalid, gradients
+    options = reduction, int(ignore_index), compute_dtype, allowed, return_lse, return_first_invalid, gradients
     if hasattr(hidden, "placements"):
         from . import _sharding
 
@@ -69,9 +69,10 @@ def linear_cross_entropy(
             return _run(*tensors, *options)[: 3 if return_lse else 2]
 
         outputs = _sharding.over_rows(run, hidden, weight, labels, temperature, reduction)
-    elif hasattr(weight, "placements"):
-        raise TypeError("weight is a DTensor and hidden a plain tensor: distribute hidden, or give weight.to_local()")
     else:
+        for name, tensor in (("weight", weight), ("labels", labels), ("temperature", temperature)):
+            if isinstance(tensor, torch.Tensor) and hasattr(tensor, "placements"):
+                raise TypeError(f"{name} is a DTensor and hidden a plain tensor: distribute hidden, or give {name}.to_local()")
         outputs = _run(hidden, weight, labels, temperature, *options)
     return (*outputs[:2], *(outputs[2:3] if return_lse else ()), *(outputs[3:4] if return_first_invalid else ()))
 
@@ -124,9 +125,14 @@ def _needs_gradient(tensor: torch.Tensor) -> bool:
     """Whether a gradient of it is asked for, also where torch.vmap hides that behind a part of a batch."""
     if tensor.requires_grad or torch.compiler.is_compiling():
         return tensor.requires_grad
+    return _of_batch(tensor).requires_grad
+
+
+def _of_batch(tensor: torch.Tensor) -> torch.Tensor:
+    """The batch that torch.vmap shows a part of, or the tensor itself."""
     while torch._C._functorch.is_batchedtensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor.requires_grad
+    return tensor
 
 
 def _outputs(
@@ -155,12 +161,20 @@ def _check_kinds(hidden: object, weight: object, labels: object, reduction: obje
     for name, tensor in (("hidden", hidden), ("weight", weight), ("labels", labels)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} is a {type(tensor).__name__}: a tensor is needed")
-        if tensor.layout is not torch.strided or tensor.is_nested:
-            raise TypeError(f"{name}.layout = {tensor.layout}{', nested' * tensor.is_nested}: a dense tensor is needed")
+        _check_dense(name, tensor)
     if not isinstance(reduction, str) or reduction not in _library.REDUCTIONS:
         raise ValueError(f'reduction = {reduction!r}: "none", "sum" or "mean"')
-    if not isinstance(ignore_index, int) or not -(1 << 63) <= ignore_index < 1 << 63:
+    check_ignore_index(ignore_index)
+
+
+def check_ignore_index(ignore_index: object) -> None:
+    if not isinstance(ignore_index, (int, numbers.Integral)) or not -(1 << 63) <= ignore_index < 1 << 63:
         raise ValueError(f"ignore_index = {ignore_index!r}: a number of 64 bits")
+
+
+def _check_dense(name: str, tensor: torch.Tensor) -> None:
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise TypeError(f"{name}.layout = {tensor.layout}{', nested' * tensor.is_nested}: a dense tensor is needed")
 
 
 def _dtype(hidden: torch.Tensor, weight: torch.Tensor, asked: torch.dtype | None) -> torch.dtype | None:
@@ -217,19 +231,22 @@ def _check_shapes(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tens
 
 
 # The least and the largest number of fp32, in which temperatures are read.
-_LEAST, _MOST = 2.0**-149, (2 - 2.0**-23) * 2.0**127
+LEAST, MOST = 2.0**-149, (2 - 2.0**-23) * 2.0**127
 
 
 def _check_temperature(temperature: float | torch.Tensor, labels: torch.Tensor, device: torch.device) -> None:
     if not isinstance(temperature, torch.Tensor):
         if not isinstance(temperature, (numbers.Real, torch.SymFloat, torch.SymInt)):
             raise TypeError(f"temperature is a {type(temperature).__name__}: a number or a tensor is needed")
-        if not _LEAST <= temperature <= _MOST:
-            raise ValueError(f"temperature = {temperature}: finite and greater than 0 in fp32")
+        if not LEAST <= temperature <= MOST:
+            # A compiler has no text of a number that is an input of its graph.
+            shown = "" if torch.compiler.is_compiling() else f" = {temperature}"
+            raise ValueError(f"temperature{shown}: finite and greater than 0 in fp32")
         return
+    _check_dense("temperature", temperature)
     if temperature.is_complex() or temperature.dtype == torch.bool:
         raise TypeError(f"temperature.dtype = {temperature.dtype}: real numbers are needed")
-    if temperature.requires_grad:
+    if _needs_gradient(temperature):
         raise ValueError("temperature.requires_grad = True: it gets no gradient; give temperature.detach()")
     if temperature.device != device:
         raise ValueError(f"temperature.device = {temperature.device}, hidden.device = {device}: they must be one")
@@ -253,15 +270,20 @@ _NO_GRADIENT_OF_LSE = "lse of linear_cross_entropy has no gradient (as in a z-lo
 class _Refused(torch.autograd.Function):
     """An output whose gradient the operator lacks: whoever asks for it is told, and does not get 0."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx, output: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, said: str) -> torch.Tensor:
-        ctx.set_materialize_grads(False)
-        ctx.said = said
+    def forward(output: torch.Tensor, hidden: torch.Tensor, weight: torch.Tensor, said: str) -> torch.Tensor:
         return output.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[object, ...], output: torch.Tensor) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.said = inputs[3]
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor | None):
         # Functions around it may make zeros of a gradient that there is none of.
-        if gradient is not None and gradient.any():
+        if gradient is not None and _of_batch(gradient).any():
             raise NotImplementedError(ctx.said)
         return None, None, None, None

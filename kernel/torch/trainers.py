@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import numbers
+
 import torch
 
-from .functional import linear_cross_entropy
+from .functional import LEAST, MOST, check_ignore_index, linear_cross_entropy
 
 
 def _refuse(**given: object) -> None:
@@ -13,6 +15,17 @@ def _refuse(**given: object) -> None:
         if value is not None:
             shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
             raise TypeError(f"{name} = {shown}: linear_cross_entropy does not support it; give None")
+
+
+def _check_tensors(**given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"{name} is a {type(value).__name__}: a tensor is needed")
+
+
+def _check_hidden(name: str, hidden: torch.Tensor) -> None:
+    if hidden.dim() < 1:
+        raise ValueError(f"{name}.shape = (): [..., hidden size] is needed")
 
 
 def verl_linear_cross_entropy(
@@ -29,8 +42,14 @@ def verl_linear_cross_entropy(
     verl has no rule, are ignored.
     """
     _refuse(dist_process_group=dist_process_group)
+    _check_tensors(hidden=hidden, weight=weight, labels=labels)
+    _check_hidden("hidden", hidden)
+    if reduction is not None and not isinstance(reduction, str):
+        raise TypeError(f"reduction = {reduction!r}: a text or None is needed")
     reduction = (reduction or "none").lower()
-    flat = hidden.reshape(-1, hidden.shape[-1]), weight, labels.reshape(-1)
+    if labels.shape not in (hidden.shape[:-1], (hidden.shape[:-1].numel(),)):
+        raise ValueError(f"labels.shape = {tuple(labels.shape)}: hidden.shape = {tuple(hidden.shape)} asks for one a row")
+    flat = hidden.flatten(0, -2) if hidden.dim() > 1 else hidden[None], weight, labels.reshape(-1)
     result, entropy = linear_cross_entropy(*flat, 1.0 if temperature is None else temperature, reduction)
     return (result if reduction == "none" else -result), entropy
 
@@ -51,14 +70,20 @@ def trl_chunked_logprob(
     ignored.
     """
     _refuse(bias=bias, final_logit_softcapping=final_logit_softcapping)
-    _check_scale(logit_scale)
+    _check_tensors(last_hidden=last_hidden, weight=weight, targets=targets)
     dtype = last_hidden.dtype if weight.dtype != last_hidden.dtype else None
-    return linear_cross_entropy(last_hidden, weight, targets, temperature / logit_scale, compute_dtype=dtype)
+    divisor = _divisor(temperature, logit_scale)
+    return linear_cross_entropy(last_hidden, weight, targets, divisor, compute_dtype=dtype)
 
 
-def _check_scale(logit_scale: float) -> None:
-    if not isinstance(logit_scale, (int, float)) or not logit_scale > 0:
-        raise ValueError(f"logit_scale = {logit_scale!r}: a number greater than 0")
+def _divisor(temperature: float, logit_scale: float) -> float:
+    """temperature / logit_scale."""
+    if not isinstance(temperature, (numbers.Real, torch.Tensor, torch.SymFloat, torch.SymInt)):
+        raise TypeError(f"temperature is a {type(temperature).__name__}: a number is needed")
+    number = isinstance(logit_scale, (numbers.Real, torch.SymFloat, torch.SymInt))
+    if not number or not 1 / MOST <= logit_scale <= 1 / LEAST:
+        raise ValueError(f"logit_scale = {logit_scale!r}: a number greater than 0 whose inverse is one of fp32")
+    return temperature / logit_scale
 
 
 def causal_lm_loss(
@@ -81,18 +106,34 @@ def causal_lm_loss(
     not ignored; where all are ignored the loss is 0, and not NaN. gradients is linear_cross_entropy's.
     """
     _refuse(final_logit_softcapping=final_logit_softcapping, lm_head_bias=lm_head_bias)
-    _check_scale(logit_scale)
+    _check_tensors(hidden_states=hidden_states, lm_head_weight=lm_head_weight)
+    _check_hidden("hidden_states", hidden_states)
+    divisor = _divisor(1.0, logit_scale)
     if shift_labels is None:
         if labels is None:
             raise TypeError("labels and shift_labels are None: one of them is needed")
-        shift_labels = torch.nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
+        shift_labels = _shifted(labels, hidden_states.shape, ignore_index)
+    _check_tensors(shift_labels=shift_labels)
     shift_labels = shift_labels.to(hidden_states.device)
     if shift_labels.dim() == 1 and shift_labels.numel() == hidden_states.shape[:-1].numel():
         shift_labels = shift_labels.reshape(hidden_states.shape[:-1])
     reduction = "mean" if num_items_in_batch is None else "sum"
     loss, _ = linear_cross_entropy(
-        hidden_states, lm_head_weight, shift_labels, 1 / logit_scale, reduction, ignore_index, gradients=gradients
+        hidden_states, lm_head_weight, shift_labels, divisor, reduction, ignore_index, gradients=gradients
     )
     if isinstance(num_items_in_batch, torch.Tensor):
         num_items_in_batch = num_items_in_batch.to(loss.device)
     return loss if num_items_in_batch is None else loss / num_items_in_batch
+
+
+def _shifted(labels: torch.Tensor, shape: torch.Size, ignore_index: int) -> torch.Tensor:
+    """Labels of what comes next in each sequence; that of its last position is ignored."""
+    _check_tensors(labels=labels)
+    if labels.dim() == 0 or labels.shape != shape[:-1]:
+        raise ValueError(f"labels.shape = {tuple(labels.shape)}: hidden_states.shape = {tuple(shape)} asks for one a position")
+    if labels.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"labels.dtype = {labels.dtype}: int64 or int32")
+    check_ignore_index(ignore_index)
+    if labels.dtype == torch.int32 and not -(1 << 31) <= ignore_index < 1 << 31:
+        labels = labels.long()
+    return torch.nn.functional.pad(labels, (0, 1), value=int(ignore_index))[..., 1:]

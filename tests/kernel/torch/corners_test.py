@@ -61,6 +61,22 @@ class Views(unittest.TestCase):
             expected = gradients(torch.stack([loss(alone[i], labels[12 * i : 12 * i + 12]) for i in range(2)]), alone)
             self.assertTrue(all(map(bits_are_equal, found, expected)), (trained, options))
 
+    # Fails if torch.vmap hides that a gradient of a temperature is asked for, or what it shows a part of has no refusal.
+    def test_a_batch_of_what_has_no_gradient(self):
+        hidden, weight, labels, _ = problem()
+        temperatures = torch.tensor([1.0, 2.0], requires_grad=True)
+        with self.assertRaisesRegex(ValueError, "temperature.requires_grad = True"):
+            torch.vmap(lambda t: linear_cross_entropy(hidden, weight, labels, t)[0])(temperatures)
+        for option, at, said in (({"return_lse": True}, 2, "lse"), ({"reduction": "sum", "gradients": "auto"}, 1, "entropy")):
+            batch = leaf(torch.stack([hidden, 2 * hidden]))
+            outputs = torch.vmap(lambda a, option=option: linear_cross_entropy(a, weight, labels, **option))(batch)
+            (found,) = torch.autograd.grad(outputs[0].sum(), batch, retain_graph=True)
+            alone = leaf(hidden)
+            (expected,) = torch.autograd.grad(linear_cross_entropy(alone, weight, labels, **option)[0].sum(), alone)
+            self.assertTrue(bits_are_equal(found[0], expected))
+            with self.assertRaisesRegex(NotImplementedError, f"{said} of linear_cross_entropy has no gradient"):
+                outputs[at].sum().backward()
+
     # Fails if hooks that move saved tensors leave a state where it cannot be read.
     def test_saved_elsewhere(self):
         hidden, weight, labels, g = problem()
@@ -140,6 +156,8 @@ class Transformations(unittest.TestCase):
         with torch._dynamo.config.patch(error_on_recompile=True):
             for value in (2.0, 1.5, 0.3):
                 self.assertTrue(bits_are_equal(compiled(value), linear_cross_entropy(*plain, labels, value)[0]))
+        with self.assertRaisesRegex(Exception, "temperature: finite and greater than 0"):
+            compiled(-1.0)
 
 
 class Values(unittest.TestCase):
@@ -153,10 +171,13 @@ class Values(unittest.TestCase):
                           ("ignore_index = None", {"ignore_index": None}), ("ignore_index = 9223372036854775808", {"ignore_index": 1 << 63}),
                           ("hidden is a NoneType", {"hidden": None}), ("labels is a list", {"labels": [0]}),
                           ("hidden.layout = torch.sparse_coo", {"hidden": hidden.detach().to_sparse()}),
+                          ("temperature.layout = torch.sparse_coo", {"temperature": torch.ones(24).to_sparse()}),
                           (r"reduction = \['mean'\]", {"reduction": ["mean"]}), ("memory = '999", {"memory": "9" * 400 + "GiB"}),
                           ("memory = True", {"memory": True})):  # fmt: skip
             with self.subTest(said), self.assertRaisesRegex((ValueError, TypeError), said):
                 linear_cross_entropy(**{**good, **bad})
+        found, expected = (linear_cross_entropy(**good, ignore_index=each)[0] for each in (np.int64(-100), -100))
+        self.assertTrue(bits_are_equal(found, expected))
         for value in (np.float64(0.5), np.float32(0.5)):
             found = linear_cross_entropy(**good, temperature=value, memory=np.int64(5))[0]
             self.assertTrue(bits_are_equal(found, linear_cross_entropy(**good, temperature=0.5)[0]))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The head, the heads that it refuses, and trainers' signatures."""
 
+import math
 import re
 import sys
 import unittest
+from functools import partial
 
 from support import PACKAGE, ROOT, bits_are_equal, leaf, problem
 
@@ -98,6 +100,35 @@ class Trainers(unittest.TestCase):
                      lambda: causal_lm_loss(hidden, weight, labels, final_logit_softcapping=30.0)):  # fmt: skip
             with self.assertRaisesRegex(TypeError, r"(dist_process_group|bias|final_logit_softcapping) = .*does not support"):
                 call()
+
+    # Fails if what a trainer hands over is refused in words of PyTorch's, of another argument, or taken for what it is not.
+    def test_refusals_of_trainers(self):
+        hidden, weight, labels, _ = problem()
+        labels = labels.clamp(min=0)
+        nested = hidden.detach().reshape(2, 12, -1), weight.detach(), labels.reshape(2, 12)
+        scaled = partial(trl_chunked_logprob, hidden, weight, None, labels, 1.0)
+        for said, call in (
+                ("labels.dtype = torch.uint8", lambda: causal_lm_loss(*nested[:2], nested[2].to(torch.uint8))),
+                ("labels is a list", lambda: causal_lm_loss(*nested[:2], [1])),
+                ("shift_labels is a list", lambda: causal_lm_loss(*nested[:2], shift_labels=[1])),
+                ("hidden_states is a list", lambda: causal_lm_loss([1.0], *nested[1:])),
+                (r"labels.shape = \(\)", lambda: causal_lm_loss(*nested[:2], labels[0])),
+                (r"labels.shape = \(24,\)", lambda: causal_lm_loss(*nested[:2], labels)),
+                ("ignore_index = 'x'", lambda: causal_lm_loss(*nested, ignore_index="x")),
+                ("logit_scale = inf", lambda: scaled(logit_scale=float("inf"))),
+                ("logit_scale = 1e-320", lambda: scaled(logit_scale=1e-320)),
+                ("logit_scale = 1000", lambda: causal_lm_loss(*nested, logit_scale=10**400)),
+                ("weight is a NoneType", lambda: trl_chunked_logprob(hidden, None, None, labels, 1.0)),
+                ("temperature is a str", lambda: trl_chunked_logprob(hidden, weight, None, labels, "1")),
+                ("reduction = 5", lambda: verl_linear_cross_entropy(*nested, reduction=5)),
+                (r"hidden.shape = \(\)", lambda: verl_linear_cross_entropy(hidden.sum(), weight, labels)),
+                (r"labels.shape = \(12, 2\)", lambda: verl_linear_cross_entropy(*nested[:2], labels.reshape(12, 2)))):  # fmt: skip
+            with self.subTest(said), self.assertRaisesRegex((TypeError, ValueError), said):
+                call()
+        narrow = causal_lm_loss(*nested[:2], nested[2].int(), ignore_index=1 << 40)
+        self.assertTrue(bits_are_equal(narrow, causal_lm_loss(*nested, ignore_index=1 << 40)))
+        empty = verl_linear_cross_entropy(torch.randn(2, 3, 0), torch.randn(11, 0), torch.zeros(2, 3, dtype=torch.int64))
+        torch.testing.assert_close(empty[1], torch.full((6,), math.log(11)))
 
     # Fails if labels are not shifted, or the sum is divided by another number.
     def test_causal_lm_loss(self):
