@@ -17,7 +17,8 @@ CANNOT_START = 127  # a shell's status for a command that it does not find
 ALONE = ("memory",)  # stages that run before the others, one at a time: they take all of the device's memory
 # Stages of which one runs at a time: together they ran out of the memory of a device of 139 GiB.
 MEMORY = ("small", "tests")
-OWN = ["Repeats", "Batch", "Large", "Sweep"]  # suites of cuda_tests that are stages of their own
+# Suites of cuda_tests that are stages of their own. ForwardBackward was half of the time of `tests`, for which others wait.
+OWN = ["Repeats", "Batch", "Large", "Sweep", "ForwardBackward"]
 
 
 @dataclass
@@ -102,6 +103,7 @@ def stages() -> dict[str, list[Step]]:
                    for target in TARGETS],
         "production": [campaign("production", "production-campaign", "--production", *targets,
                                 "--budget", "60cases", digest=digests.campaign)],
+        "one_call": [gtest("one_call", "cuda_tests", "*GpuForwardBackward*")],
         "tests": [gtest("cuda_tests", "cuda_tests", rest),
                   gtest("hopper_tests", "hopper_tests", "*Gpu*"),
                   gtest("oracle_tests", "oracle_tests", "*Gpu*", digests.gtest_or_empty),
