@@ -9,4 +9,4 @@ def name_of(entry: dict) -> str:
 
 def memory_of(entry: dict) -> float:
     """Returns the MiB that the operator asked cuda_bench for: workspace and saved state together."""
-    return entry["workspace_MiB"] + entry["saved_MiB"]
+    return entry["workspace_MiB"] + entry.get("saved_MiB", 0)

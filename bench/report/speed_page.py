@@ -32,6 +32,35 @@ def all_shapes(found: dict[str, dict]) -> str:
         [spoken(shape), *(cell(found.get(f"{name}/{shape}")) for name in PASSES)] for shape in shapes))
 
 
+# Measured of later builds: (what, result, benchmark, asked at most).
+LATER = [
+    *[(f"forward of {rows} row{"s" * (rows > 1)} ÷ reading weight once", "few", f"weight_once/forward/{rows}x4096x{vocabulary}", 1.20)
+      for vocabulary in (151936, 128256) for rows in (1, 16, 64)],
+    ("gradients in forward of 128 rows ÷ reading weight three times", "few",
+     "weight_thrice/gradients_in_forward/128x4096x151936", 1.15),
+    ("gradients in forward of 131072 rows ÷ four times 32768", "blocks",
+     "per_token/gradients_in_forward/131072x4096x131072", 1.03),
+]
+
+
+def later_table(few: dict, blocks: dict) -> str:
+    """What was asked of few and of many rows, by the newest build in each result, with what it held at most."""
+    found = {"few": few["runs"][0], "blocks": blocks}
+    rows = []
+    for what, of, name, most in LATER:
+        entry = found[of]["benchmarks"][name]
+        rows.append([what, name.split("/")[-1], f"{most:.2f}", figures.measured(entry, "ratio")[1],
+                     "yes" if entry["ratio"] <= most else "no", f"{memory_of(entry):.0f}"])
+    return table(["", "at", "asked, at most", "measured", "reached", "MiB"], "llrrlr", rows)
+
+
+def few_rows_beside_peers(few: dict) -> str:
+    """Steps of 128 rows in one run with quack: in rows of one kind, and alone after rest."""
+    rows = [[peer["name"], *(f"{peer[key]:.3f}" for key in ("row_step_ms", "step_joules", "burst_step_ms")), f"{peer['step_MiB']:.0f}"]
+            for peer in few["peers"][-1]["shapes"]["128x4096x151936"]]
+    return table(["128 × 4096 × 151936", "step in rows of one kind, ms", "J", "step after rest, ms", "MiB"], "lrrrr", rows)
+
+
 def split_table(results: list[dict]) -> str:
     """Returns cases a second and the shares of time."""
     rows = []
@@ -54,7 +83,7 @@ def dump_table(result: dict) -> str:
     return table(["dump", "judged", "bytes", "threads", "seconds"], "llrrr", rows)
 
 
-def values(program: dict, split_host: dict, split_hopper: dict, dump: dict) -> dict[str, str]:
+def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few: dict, blocks: dict) -> dict[str, str]:
     found = entries(program)
     asked = figures.rows(program)
     whole = [entry for name, entry in found.items()
@@ -70,6 +99,8 @@ def values(program: dict, split_host: dict, split_hopper: dict, dump: dict) -> d
         "half_ignored": f"{found[f'half_ignored/forward_backward/{HEAD}']['ratio']:.2f}",
         "per_token": f"{found['per_token/forward_backward/32768x4096x131072']['ratio']:.3f}",
         "weight_once": f"{found['weight_once/forward/128x4096x151936']['ratio']:.2f}",
+        "later": later_table(few, blocks),
+        "few_rows": few_rows_beside_peers(few),
         "split": split_table([split_host, split_hopper]),
         "dump": dump_table(dump),
     }

@@ -68,7 +68,7 @@ def of_peers(data: dict) -> str:
             f"{machine['torch']}, Triton {machine['triton']}, {data['date'][:10]}, tree {trees(data)}")
 
 
-def of_acceptance(data: dict) -> str:
+def of_device(data: dict) -> str:
     return f"{data['device']}, driver {data['driver']}, CUDA {data['cuda']}, {data['date']}, trees {trees(data)}"
 
 
@@ -80,7 +80,7 @@ def of_plumb(data: dict) -> str:
 
 def about(data: dict) -> str:
     """Returns device, versions, date and trees of a stored result, whichever program wrote it."""
-    kinds = {"context": of_program, "shapes": of_peers, "stages": of_acceptance}
+    kinds = {"context": of_program, "shapes": of_peers, "stages": of_device, "cublas": of_device}
     said = next((say for key, say in kinds.items() if key in data), of_plumb)(data)
     carried = data.get("carried")
     return said + (f", carried over to {short(carried['to'])}, whose main kernels have the same machine code" if carried
