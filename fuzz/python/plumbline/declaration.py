@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from .contract import Contract
@@ -121,6 +121,23 @@ def _check_one_of(what: str, value: Any, allowed: Sequence[str]) -> None:
         raise ValueError(f"plumbline.target: {what} is {value!r}: none of {', '.join(allowed)}")
 
 
+def _check_kind(what: str, value: Any, kinds: tuple[type, ...], words: str) -> None:
+    if value is not None and not isinstance(value, kinds):
+        raise ValueError(f"plumbline.target: {what} is {value!r}: it must be {words}")
+
+
+def _check_returns(returns: Sequence[str | None] | None) -> None:
+    """Refuses a name that there is not, and names of which one value would replace the other before it is judged."""
+    for value in returns or ():
+        _check_one_of("returns", value, VALUES)
+    # Every objective is judged as the log-probability, or in a reduced call as the loss.
+    judged = ["objective" if value in OBJECTIVES else value for value in returns or () if value is not None]
+    for name in dict.fromkeys(judged):
+        if judged.count(name) > 1:
+            several = f"more than one of {', '.join(OBJECTIVES)}" if name == "objective" else f"{name} more than once"
+            raise ValueError(f"plumbline.target: returns is {returns!r}: it names {several}; None is for what is not judged")
+
+
 def target(
     function: Callable[..., Any] | None = None,
     *,
@@ -144,8 +161,11 @@ def target(
     _check_one_of("device", device, ("cpu", "cuda"))
     if isinstance(returns, str):
         returns = (returns,)
-    for value in returns or ():
-        _check_one_of("returns", value, VALUES)
+    _check_kind("returns", returns, (Sequence,), "a name or a sequence of names, such as ('logprob', 'entropy')")
+    _check_returns(returns)
+    _check_kind("arguments", arguments, (Mapping,), "a mapping, such as {'hidden': 'x'}")
+    _check_kind("outputs", outputs, (Mapping,), "a mapping, such as {'entropy': 'bf16'}")
+    _check_kind("contract", contract, (Contract, Mapping, str), "a plumbline.Contract, a name, or the keys of a contract")
     for value in outputs or ():
         _check_one_of("outputs", value, VALUES)
     for key in capabilities:
@@ -153,6 +173,7 @@ def target(
             raise ValueError(f"plumbline.target: there is no capability {key!r}; there are {', '.join(CAPABILITIES)}")
     for key, words in LISTS.items():
         given = capabilities.get(key) or ()
+        _check_kind(key, given, (Collection,), "a word or several")
         for value in (given,) if isinstance(given, str) else given:
             _check_one_of(key, value, words)
     declared = Declaration(

@@ -7,11 +7,13 @@ import dataclasses
 import json
 import os
 import pathlib
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import stored
 
+NO_SUMMARY = "no summary of a campaign"
 STATUS_WORDS = ("clean", "findings", "usage", "fault", "unavailable", "interrupted", "suspect")
 
 
@@ -74,19 +76,31 @@ class Finding:
     recipe: str = ""  # a line that `plumb fuzz --recipe` takes
     repeats: str = ""  # "fails 5 of 5"
     shortcut: str = ""  # the rounding that explains it, in words
-    known: Mapping[str, Any] | None = None  # the entry of known= that accepts it
+    known: Mapping[str, Any] | None = None  # the entry of known= that accepts its signature
+    not_accepted: tuple[str, ...] = ()  # those of its signature and `also` that no entry of known= accepts
     case_path: pathlib.Path | None = None  # None: it was not stored
     function: Any = dataclasses.field(default=None, repr=False, compare=False)  # that was judged, where it is at hand
 
     @property
+    def accepted(self) -> bool:
+        """Whether entries of known= accept each of its signatures (fuzz/campaign/GATE.md)."""
+        return self.known is not None and not self.not_accepted
+
+    @property
     def state(self) -> str:
-        """"accepted" by an entry of known=, "suspect", or "wrong"."""
-        return "accepted" if self.known else "suspect" if self.suspect else "wrong"
+        """"accepted", "suspect", or "wrong"."""
+        return "accepted" if self.accepted else "suspect" if self.suspect else "wrong"
+
+    @property
+    def accepted_in_part(self) -> str:
+        """"accepted but for SIGNATURES" where entries of known= accept some of its signatures and not all; else ""."""
+        in_part = 0 < len(self.not_accepted) <= len(self.also)
+        return f"accepted but for {', '.join(self.not_accepted)}" if in_part else ""
 
     @property
     def again(self) -> str:
         """The command that replays its case; "" where none was stored."""
-        return f"plumb replay {self.case_path}" if self.case_path else ""
+        return f"plumb replay {shlex.quote(str(self.case_path))}" if self.case_path else ""
 
     def case(self) -> stored.Case:
         """The stored case. Raises FileNotFoundError where there is none."""
@@ -95,13 +109,13 @@ class Finding:
         return stored.read_case(self.case_path)
 
     def repro(self) -> str:
-        """A script that shows it without plumbline."""
+        """A script that shows it without plumbline. Raises ValueError where the target is not Python's."""
         from . import repro
 
         return repro.repro_script(self)
 
     def report(self) -> str:
-        """A report of it in Markdown."""
+        """A report of it in Markdown, with the script. Raises ValueError where the target is not Python's."""
         from . import repro
 
         return repro.bug_report(self)
@@ -110,6 +124,7 @@ class Finding:
         """A few lines for a person."""
         lines = [f"{self.signature}: {self.what}"]
         lines += [f"  also     {', '.join(self.also)}"] if self.also else []
+        lines += [f"  {self.accepted_in_part}"] if self.accepted_in_part else []
         lines += [f"  shortcut {self.shortcut} explains it"] if self.shortcut else []
         lines += [f"  needs    {line}" for line in self.explanation[:1]]
         lines += [f"           {line}" for line in self.explanation[1:]]
@@ -165,7 +180,10 @@ def read_finding(path: str | os.PathLike[str], function: Any = None) -> Finding:
     )
 
 
-def _sighted(entry: Mapping[str, Any], folder: pathlib.Path, function: Any, also: Sequence[str]) -> Finding:
+def _sighted(
+    entry: Mapping[str, Any], folder: pathlib.Path, function: Any, parts: Sequence[Mapping[str, Any]] = ()
+) -> Finding:
+    """The finding of a sighting that leads `parts`, the sightings of its further signatures."""
     kept = entry.get("kept") or {}
     path = folder / kept["file"] if kept.get("file") else None
     extra: Mapping[str, Any] = {}
@@ -178,12 +196,13 @@ def _sighted(entry: Mapping[str, Any], folder: pathlib.Path, function: Any, also
         function,
         path,
         signature=entry["signature"],
-        also=tuple(also),
+        also=tuple(part["signature"] for part in parts),
         explanation=tuple(kept.get("explain", ())),
         why=extra.get("why", ""),
         recipe=entry.get("recipe", ""),
         repeats=extra.get("repeats", ""),
         known=entry.get("known"),
+        not_accepted=tuple(each["signature"] for each in (entry, *parts) if each.get("known") is None),
     )
 
 
@@ -213,7 +232,7 @@ class Campaign:
     cases: int
     judged: int
     skipped: int
-    findings: tuple[Finding, ...]  # led by their gravest signatures; those that are accepted have `known`
+    findings: tuple[Finding, ...]  # led by their gravest signatures; those that are accepted are among them
     parts: tuple[Finding, ...]  # their other signatures, each with a case of its own
     folder: pathlib.Path
     summary: str  # what plumb prints for a person
@@ -222,8 +241,8 @@ class Campaign:
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
-        """The findings that no entry of known= accepts."""
-        return tuple(finding for finding in self.findings if finding.known is None)
+        """The findings that entries of known= do not accept, or accept in part."""
+        return tuple(finding for finding in self.findings if not finding.accepted)
 
     def text(self) -> str:
         """The verdict and every finding that is not accepted."""
@@ -246,11 +265,11 @@ def campaign_of(result: Mapping[str, Any], summary: str, function: Any = None) -
     """The campaign of plumb's JSON object."""
     folder = pathlib.Path(result["out"]).absolute()
     parts = result.get("parts", [])
-    also: dict[tuple[str, str], list[str]] = {}
+    led: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for part in parts:
-        also.setdefault((part["target"], part.get("part_of", "")), []).append(part["signature"])
+        led.setdefault((part["target"], part.get("part_of", "")), []).append(part)
     findings = [
-        _sighted(entry, folder, function, also.get((entry["target"], entry["signature"]), ()))
+        _sighted(entry, folder, function, led.get((entry["target"], entry["signature"]), ()))
         for entry in result.get("sightings", [])
     ]
     order = {(r["target"], r["signature"]): i for i, r in enumerate(result.get("ranking", []))}
@@ -262,7 +281,7 @@ def campaign_of(result: Mapping[str, Any], summary: str, function: Any = None) -
         result["judged"],
         sum(tally.get("skipped", 0) for tally in result.get("targets", [])),
         tuple(findings),
-        tuple(_sighted(part, folder, function, ()) for part in parts),
+        tuple(_sighted(part, folder, function) for part in parts),
         folder,
         summary,
         result,
@@ -280,11 +299,9 @@ def _shortcut(found: Mapping[str, Any]) -> Shortcut:
 def read_campaign(folder: str | os.PathLike[str], function: Any = None) -> Campaign:
     """The campaign in a folder. Raises FormatError, or OSError."""
     path = pathlib.Path(folder) / "summary.json"
-    try:
+    with stored.reading(path, NO_SUMMARY):
         result = json.loads(path.read_text(encoding="utf-8"))
         return campaign_of(result | {"out": str(folder)}, "", function)
-    except (KeyError, TypeError, ValueError) as error:
-        raise stored.FormatError(f"{path}: no summary of a campaign: {error!r}") from None
 
 
 def joined(campaigns: Sequence[Campaign]) -> Campaign:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import shlex
 import textwrap
 
 from . import graph_checks, repro_call, repro_problem, repro_text
@@ -181,7 +182,7 @@ def _imports(framework: str, given: dict[str, repro_problem.Array], strided: boo
 
 def _no_tensors(finding: Finding, case: Case) -> str:
     lines = [f'"""{_title(finding, None)}', "", "The case is too large for a script: it is stored as the recipe below."]
-    lines += [f"Run `plumb replay {case.path}`.", '"""', "", "import sys", "", f"RECIPE = {finding.recipe!r}"]
+    lines += [f"Run `plumb replay {shlex.quote(str(case.path))}`.", '"""', "", "import sys", "", f"RECIPE = {finding.recipe!r}"]
     lines += ['sys.stderr.write("nothing was run: see the top of this file\\n")', "sys.exit(2)  # 1 says that the finding shows"]
     return "\n".join(lines) + "\n"
 
@@ -227,7 +228,7 @@ def repro_script(finding: Finding) -> str:
     """A script that calls the function on the stored case and compares with the definition.
 
     It imports the function, its array library and mpmath alone. Raises FileNotFoundError if the finding
-    was not stored, and what importing the function raises.
+    was not stored, ValueError if the target is not Python's, and what importing the function raises.
     """
     case = finding.case()
     if not case.tensors:

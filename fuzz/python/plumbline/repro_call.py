@@ -26,8 +26,11 @@ _DTYPES["jax"] = _DTYPES["numpy"]
 
 
 def kernel_of(finding: Finding) -> tuple[Kernel, naming.Place | None]:
-    """The function of a finding, bound, and where it is defined. Raises what its import raises."""
+    """The function of a finding, bound, and where it is defined. Raises ValueError where the target is not Python's, and what its
+    import raises."""
     function = finding.function
+    if function is None and not finding.target.startswith("python:"):
+        raise ValueError(f"{finding.target}: only Python targets have scripts; `{finding.again}` shows the finding")
     name = finding.target.partition("@")[0].removeprefix("python:")
     if function is None or isinstance(function, str):
         function = loading.find(name)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -11,7 +12,7 @@ import mmap
 import os
 import pathlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +26,23 @@ _MOST_HEADER = 16 << 20
 
 class FormatError(ValueError):
     """A file that is not what it is read as; the text names the file and what is wrong."""
+
+
+# What is raised where JSON is not of the form that is read: a key or a list is missing, a value is of another type, a number
+# is beyond a double, or lists lie deeper than the reader's stack.
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Raises FormatError, with the file and `what`, where a file is not of the form in which the block reads it."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except MALFORMED as error:
+        # repr() of a UnicodeDecodeError holds the whole file.
+        raise FormatError(f"{os.fspath(path)}: {what}: {type(error).__name__}: {error}") from None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -324,16 +324,27 @@ class Checks(unittest.TestCase):
 
 
 class Declarations(unittest.TestCase):
-    # Fails if a word that no capability has is declared, or the error does not name it.
+    # Fails if a word that no capability has is declared, if a value would replace another before it is judged, or if the error
+    # does not name the argument and its value.
     def test_bad_words_are_named(self):
         for words, capabilities in (
             ("there is no capability 'dtype'", {"dtype": ("bf16",)}),
             ("weight_layouts is 'vocab-major': none of vocab_major, hidden_major", {"weight_layouts": ("vocab-major",)}),
             ("dtypes is 'fp64'", {"dtypes": ("bf16", "fp64")}),
             ("reductions is 'avg'", {"reductions": "avg"}),
+            ("dtypes is 5: it must be", {"dtypes": 5}),
+            (r"returns is \('nll', 'nll'\): it names more than one of", {"returns": ("nll", "nll")}),
+            (r"returns is \['logprob', 'loss'\]: it names more than one of", {"returns": ["logprob", "loss"]}),
+            (r"returns is \('nll', 'lse', 'lse'\): it names lse more than once", {"returns": ("nll", "lse", "lse")}),
+            ("returns is 5: it must be", {"returns": 5}),
+            ("arguments is 3: it must be", {"arguments": 3}),
+            ("outputs is 3: it must be", {"outputs": 3}),
+            ("contract is 5: it must be", {"contract": 5}),
         ):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 plumbline.target(lambda hidden: hidden, **capabilities)
+        declared = plumbline.target(lambda hidden: hidden, returns=("nll", None, None, "lse")).__plumbline__
+        self.assertEqual(declared.returns, ("nll", None, None, "lse"))
 
     # Fails if an adapter declares such a word; its kernel's package is not there.
     def test_adapters_that_declare(self):

@@ -6,17 +6,25 @@ import json
 import os
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 from support import PACKAGE, PLUMB
 
 sys.path.insert(0, str(PACKAGE))
 
-from plumbline import arrays, stored
+from plumbline import arrays, findings, stored
+from plumbline.report import __main__ as report_program
+from plumbline.report.journal import read_journal
+from plumbline.report.markdown import markdown
+from plumbline.report.page import page
+from plumbline.report.source import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HAS_PAGE = all(importlib.util.find_spec(name) for name in ("jinja2", "matplotlib"))
@@ -63,6 +71,63 @@ class Report(unittest.TestCase):
         self.assertEqual(run("gate", "mutant:plain-logprob", "--cases", 60, "--out", "gated", folder=self.folder)[0], 1)
         _, text, _ = run("report", "gated", "--markdown", folder=self.folder)
         self.assertTrue("    plumb gate mutant:plain-logprob --cases 60 --seed 1\n" in text, text)
+
+    # Fails if a finding counts as accepted while some of its signatures are not, if it is not said which, if one whose signatures
+    # all are counts as wrong, or if the command does not say that findings were accepted.
+    def test_accepted_in_part(self):
+        entry = {"reason": "planted", "link": "https://example.org/1", "date": "2025-01-31"}
+        (self.folder / "known.json").write_text(json.dumps({"known": [entry | {"signature": "bound:lse"}]}), encoding="utf-8")
+        status, text, _ = run("gate", "mutant:logits-rounded", "--known", "known.json", "--cases", 40, "--out", "part",
+                              folder=self.folder)  # fmt: skip
+        self.assertEqual(status, 1, text)
+        campaign = findings.read_campaign(self.folder / "part")
+        found = campaign.findings[0]
+        self.assertEqual((found.signature, found.state, campaign.wrong), ("bound:lse", "wrong", (found,)))
+        self.assertIsNotNone(found.known)
+        but_for = "accepted but for " + ", ".join(found.also)
+        self.assertTrue("bound:entropy" in but_for and but_for in campaign.text(), campaign.text())
+        text = markdown(read([self.folder / "part"]))
+        for said in ("### wrong: `bound:lse`", f"It is {but_for}.", " --cases 40 --seed 1 --known FILE\n"):
+            self.assertTrue(said in text, text)
+        if HAS_PAGE:
+            text = page(read([self.folder / "part"]), "")
+            self.assertTrue('<span class="wrong">wrong</span>: bound:lse' in text and f"It is {but_for}." in text)
+        summary = json.loads((self.folder / "part/summary.json").read_text(encoding="utf-8"))
+        for each in summary["parts"]:
+            each["known"] = entry
+        whole = findings.campaign_of(summary | {"out": str(self.folder / "part")}, "")
+        self.assertEqual((whole.findings[0].state, whole.findings[0].accepted_in_part, whole.wrong), ("accepted", "", ()))
+        # The gravest signature alone is not accepted.
+        del summary["sightings"][0]["known"]
+        lead = findings.campaign_of(summary | {"out": str(self.folder / "part")}, "").findings[0]
+        self.assertEqual((lead.state, lead.accepted_in_part), ("wrong", "accepted but for bound:lse"))
+
+    # Fails if a word with a blank is not quoted in a command, or the corpus of a campaign is left out of its command.
+    def test_commands_are_quoted(self):
+        spaced = self.folder / "a b"
+        shutil.copytree(self.folder / "hunt", spaced / "hunt")
+        found = findings.read_campaign(spaced / "hunt").findings[0]
+        self.assertEqual(shlex.split(found.again), ["plumb", "replay", str(found.case_path)])
+        summary = json.loads((spaced / "hunt/summary.json").read_text(encoding="utf-8"))
+        summary["campaign"] |= {"targets": ["plugin:./a b.so"], "corpus": "my cases"}
+        for gate, words in ((False, ["plumb", "fuzz", "--target", "plugin:./a b.so", "--budget"]),
+                            (True, ["plumb", "gate", "plugin:./a b.so", "--cases", "7", "--seed", "1"])):  # fmt: skip
+            summary["campaign"] |= {"gate": gate} | ({"budget": "7cases"} if gate else {})
+            (spaced / "hunt/summary.json").write_text(json.dumps(summary), encoding="utf-8")
+            again = shlex.split(read([spaced / "hunt"])[0].again)
+            self.assertEqual((again[: len(words)], again[-2:]), (words, ["--corpus", "my cases"]))
+        said = json.loads((self.folder / "check.json").read_text(encoding="utf-8").splitlines()[-1])
+        said["dumps"][0]["file"] = "a b/call.safetensors"
+        (spaced / "check.json").write_text(json.dumps(said), encoding="utf-8")
+        self.assertEqual(shlex.split(read([spaced / "check.json"])[0].again), ["plumb", "check", "a b/call.safetensors"])
+
+    # Fails if no cases, or no problems, are left out of a command, which has other numbers by default, or a gate of no cases is
+    # run again by a number that there is not.
+    def test_commands_of_no_cases(self):
+        run("compare", "host", "mutant:logits-rounded", "--cases", 0, "--problems", 0, "--out", "none", folder=self.folder)
+        commands = [each.again for each in read([self.folder / "none"])]
+        self.assertIn(" --cases 0 --problems 0 --seed 1 --yardstick", commands[0])
+        self.assertEqual(commands[1], "plumb gate host --cases 0 --seed 1")
 
     # Fails if a wrong dump is called clean beside a clean one, or its cause and its worst element are left out.
     def test_wrong_dump(self):
@@ -117,8 +182,6 @@ class Report(unittest.TestCase):
 
     # Fails if an error in honest units is not counted, or in a bin of its neighbour.
     def test_honest_errors_of_a_journal(self):
-        from plumbline.report.journal import read_journal
-
         path = self.folder / "honest.jsonl"
         path.write_text('{"kind":0,"regime":"r","class":["a","sharp","bf16","bf16"]}\n'
                         '{"done":[0,1,1,0],"u":{"p":9.5,"w":0.0,"s":"inf"}}\n', encoding="utf-8")  # fmt: skip
@@ -161,18 +224,75 @@ class Report(unittest.TestCase):
                 self.assertEqual(status, 2, error)
                 self.assertRegex(error, said)
         (self.folder / "other.json").write_text('{"dumps": [{}]}', encoding="utf-8")
-        for path in ("other.json", "nothing"):
-            status, _, error = run("report", path, "--markdown", folder=self.folder)
-            self.assertEqual(status, 2)
-            self.assertIn(path, error)
+        (self.folder / "none.json").write_text('{"cases": 0, "dumps": []}', encoding="utf-8")
+        (self.folder / "binary.safetensors").write_bytes(bytes(range(256)))
+        for path in ("other.json", "none.json", "binary.safetensors", "nothing"):
+            for options in ((), ("--markdown",)) if HAS_PAGE else (("--markdown",),):
+                status, _, error = run("report", path, *options, folder=self.folder)
+                self.assertEqual(status, 2, error)
+                self.assertIn(path, error)
+                self.assertEqual(len(error.splitlines()), 1, error)
+
+    # Fails if a file that lacks what is shown, or has it in another form, ends the report in an exception that does not name it.
+    def test_values_of_another_form(self):
+        spoilt = self.folder / "form"
+        shutil.copytree(self.folder / "hunt", spoilt)
+        run("compare", "host", "mutant:logits-rounded", "--cases", 0, "--problems", 0, "--out", "form/compared",
+            folder=self.folder)  # fmt: skip
+        bench = {"context": {"date": "2026-01-01"}, "benchmarks": [{"name": "a", "real_time": 1, "time_unit": "ms"}]}
+        (spoilt / "bench.json").write_text(json.dumps(bench), encoding="utf-8")
+        check = (self.folder / "check.json").read_text(encoding="utf-8").splitlines()[-1]
+        (spoilt / "check.json").write_text(check, encoding="utf-8")
+
+        def output(said):
+            return said["dumps"][0]["outputs"][0]
+
+        for number, (name, spoil) in enumerate((
+            ("summary.json", lambda said: said.update(elapsed_seconds=None)),
+            ("summary.json", lambda said: said.pop("targets")),
+            ("summary.json", lambda said: said["targets"][0]["tightness"].update(lse=None)),
+            ("summary.json", lambda said: said.update(sightings=[3])),
+            ("summary.json", lambda said: said.update(verdict=[])),
+            ("summary.json", lambda said: said["campaign"].update(budget=None, gate=True)),
+            ("check.json", lambda said: said["dumps"][0].update(cannot_show=None)),
+            ("check.json", lambda said: said["dumps"][0].update(diagnosis=None)),
+            ("check.json", lambda said: output(said).update(fail=1, worst={"row": 0})),
+            ("check.json", lambda said: output(said).update(tightness="large")),
+            ("check.json", lambda said: output(said).update(tightness=10**400)),
+            ("check.json", lambda said: said["dumps"][0].update(file=3)),
+            ("compared/comparison.json", lambda said: said["targets"][0]["accuracy"].update(seconds=10**400)),
+            ("bench.json", lambda said: said["benchmarks"][0].update(real_time=10**400)),
+        )):
+            path = spoilt / name
+            text = path.read_text(encoding="utf-8")
+            said = json.loads(text)
+            spoil(said)
+            path.write_text(json.dumps(said), encoding="utf-8")
+            given = [path.parent if name in ("summary.json", "compared/comparison.json") else path]
+            for show in (markdown, lambda reports: page(reports, "")) if HAS_PAGE else (markdown,):
+                with self.subTest(name, spoilt=number), self.assertRaisesRegex(stored.FormatError, f"form/{name}: no"):
+                    show(read(given))
+            path.write_text(text, encoding="utf-8")
+
+    # Fails if a fault of the report is status 1, which says that something was found, or status 2, which blames an input.
+    def test_fault(self):
+        words = ["plumb report", str(self.folder / "hunt"), "--markdown"]
+        broken = unittest.mock.patch.object(report_program, "read", side_effect=ZeroDivisionError)
+        with broken, unittest.mock.patch.object(sys, "argv", words), unittest.mock.patch("sys.stderr"):
+            self.assertEqual(report_program.main(), 3)
 
     # Fails if a torn last line, which a crash leaves, is taken for damage.
     def test_torn_journal(self):
         torn = self.folder / "torn"
         torn.mkdir()
         (torn / "summary.json").write_bytes((self.folder / "hunt/summary.json").read_bytes())
-        (torn / "journal.jsonl").write_bytes((self.folder / "hunt/journal.jsonl").read_bytes() + b'{"done":[7')
-        self.assertEqual(run("report", "torn", "--markdown", folder=self.folder)[0], 0)
+        whole = (self.folder / "hunt/journal.jsonl").read_bytes()
+        for rest in (b'{"done":[7', '{"sighting":{"signature":"é'.encode()[:-1]):
+            (torn / "journal.jsonl").write_bytes(whole + rest)
+            self.assertEqual(run("report", "torn", "--markdown", folder=self.folder)[0], 0)
+        (torn / "journal.jsonl").write_bytes(whole + b'"\xc3"\n' + whole)
+        with self.assertRaisesRegex(stored.FormatError, f"journal.jsonl: line {len(whole.splitlines()) + 1}: no line"):
+            read_journal(torn / "journal.jsonl")
 
     # Fails if a machine without Python, or without a package, is told nothing or something else than status 4.
     def test_unavailable(self):

@@ -105,6 +105,15 @@ class Scripts(unittest.TestCase):
         self.assertEqual(status, 2, text)
         self.assertIn("nothing was run", text)
 
+    # Fails if a finding on a target of the program's own ends in the import of a module of its name.
+    def test_targets_without_scripts(self):
+        found = self.finding(wrong_numpy.positive, "logprob", 0.0)
+        found = dataclasses.replace(found, target="mutant:plain-logprob", function=None)
+        words = "mutant:plain-logprob: only Python targets have scripts; `plumb replay /.*case"
+        for write in (found.repro, found.report):
+            with self.assertRaisesRegex(ValueError, words):
+                write()
+
     # Fails if the script of a real finding needs plumbline, shows nothing, or fails on a function that is right.
     def test_a_real_finding(self):
         campaign = api.fuzz(

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """plumb report DIR…: a report for people of campaigns, comparisons, checks and benchmarks (fuzz/REPORT.md).
 
-Exit status: 0 the report is written, 2 an input that cannot be read (file and line are named), 4 a package is missing."""
+Exit status: 0 the report is written, 2 an input that cannot be read (file and line are named), 3 a fault of this program,
+4 a package is missing."""
 
 from __future__ import annotations
 
 import argparse
 import pathlib
 import sys
+import traceback
 
 from .. import __version__
 from ..stored import FormatError
@@ -41,6 +43,10 @@ def main() -> int:
     except (FormatError, OSError) as error:
         print(f"plumb report: {error}", file=sys.stderr)
         return 2
+    except Exception:  # noqa: BLE001, status 1 says findings
+        traceback.print_exc()
+        print("plumb report: a fault of its own, and no report", file=sys.stderr)
+        return 3
     print(f"plumb report: {out}")
     return 0
 

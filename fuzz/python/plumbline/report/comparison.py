@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ..stored import FormatError
+from ..stored import reading
 
 NAME = "comparison.json"
 OUTPUTS = ("logprob", "entropy", "lse", "grad_hidden", "grad_weight")
@@ -32,6 +32,9 @@ class ComparisonReport:
 
     title: str
     json: dict[str, Any]
+    path: pathlib.Path
+
+    otherwise = "no comparison of plumb compare"  # of a file that has another form
 
     @property
     def verdict(self) -> str:
@@ -47,7 +50,8 @@ class ComparisonReport:
         said = self.json
         words = ["plumb compare", *(shlex.quote(target["target"]) for target in said["targets"])]
         keys = ("cases", "problems", "seed", "palette", "contract", "yardstick")
-        words += [f"--{key} {shlex.quote(str(said[key]))}" for key in keys if said.get(key)]
+        # 0 is the default of --palette, and of neither --cases nor --problems.
+        words += [f"--{key} {shlex.quote(str(said[key]))}" for key in keys if said.get(key) or key in ("cases", "problems")]
         words += {"all": ["--infer"], "none": ["--no-infer"]}.get(said["infer"], [])
         return " ".join(words)
 
@@ -118,11 +122,9 @@ def statements(target: Mapping[str, Any]) -> list[str]:
 
 def read_comparison(path: pathlib.Path) -> ComparisonReport:
     """Reads comparison.json. Raises FormatError, which names the file."""
-    try:
+    with reading(path, ComparisonReport.otherwise):
         said = json.loads(path.read_text(encoding="utf-8"))
-        report = ComparisonReport(f"comparison of {path.parent.resolve().name}", said)
+        report = ComparisonReport(f"comparison of {path.parent.resolve().name}", said, path)
         # What a report reads is looked at here, where the file can be named.
         _ = report.found(), report.errors(), report.lines(), report.again, report.verdict, report.folders
         return report
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path}: no comparison of plumb compare: {error!r}") from None

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from ..stored import FormatError
+from ..stored import FormatError, reading
 
 MOST_COLUMNS = 8  # of a table; the oldest are left out
 
@@ -39,7 +39,7 @@ def _milliseconds(entry: dict[str, Any]) -> float:
 
 def bench_result(path: pathlib.Path, said: dict[str, Any]) -> BenchResult:
     """Reads a result. Benchmarks that failed are left out. Raises FormatError, which names the file."""
-    try:
+    with reading(path, HistoryReport.otherwise):
         context = said["context"]
         date = datetime.datetime.fromisoformat(context["date"]).astimezone(datetime.UTC)
         runs: dict[str, list[dict[str, float]]] = {}
@@ -54,8 +54,6 @@ def bench_result(path: pathlib.Path, said: dict[str, Any]) -> BenchResult:
         # Repetitions have one name.
         medians = {name: {key: statistics.median(run[key] for run in of) for key in of[0]} for name, of in runs.items()}
         return BenchResult(path, date, str(context.get("device") or context.get("host_name", "unknown")), medians)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"{path}: no result of Google Benchmark: {error!r}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +62,13 @@ class HistoryReport:
 
     device: str
     results: list[BenchResult]
+
+    otherwise = "no result of Google Benchmark"  # of a file that has another form
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The oldest result."""
+        return self.results[0].path
 
     @property
     def title(self) -> str:

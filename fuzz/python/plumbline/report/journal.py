@@ -10,7 +10,7 @@ import math
 import pathlib
 from collections import Counter
 
-from ..stored import FormatError
+from ..stored import MALFORMED, FormatError
 
 OUTPUTS = {"p": "logprob", "l": "loss", "e": "entropy", "s": "lse", "h": "grad_hidden", "w": "grad_weight"}
 # Powers of two of error over bound, from 2^-20 and below to beyond 2^4.
@@ -61,13 +61,13 @@ def read_journal(path: pathlib.Path) -> Journal:
     """Reads a journal. A torn last line is dropped, as `plumb --resume` does; any other that cannot be read is a
     FormatError that names it."""
     journal, kinds = Journal(), {}
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         fault = None
         for number, text in enumerate(lines, 1):
             if fault:
                 raise fault
             try:
-                _take(journal, json.loads(text), kinds)
-            except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-                fault = FormatError(f"{path}: line {number}: no line of a journal: {error!r}")
+                _take(journal, json.loads(text.decode("utf-8")), kinds)
+            except MALFORMED as error:
+                fault = FormatError(f"{path}: line {number}: no line of a journal: {type(error).__name__}: {error}")
     return journal

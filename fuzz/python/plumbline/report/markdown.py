@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..findings import Finding
 from .comparison import ComparisonReport
 from .history import HistoryReport
-from .source import CampaignReport, DumpReport, Report, gravest_first, words, worst
+from .source import CampaignReport, DumpReport, Report, rendered, words, worst
 
 MOST = 60
 
@@ -21,6 +21,8 @@ def cell(text: str) -> str:
 def _finding(finding: Finding) -> list[str]:
     """Heading, the smallest case, what it needs, how to see it again."""
     lines = [f"### {finding.state}: `{finding.signature}`", "", cell(finding.what)]
+    if finding.accepted_in_part:
+        lines.append(f"It is {cell(finding.accepted_in_part)}.")
     if finding.explanation:
         lines.append(f"Needs: {cell(finding.explanation[0])}")
     if finding.again:
@@ -87,8 +89,8 @@ def _lines(report: Report) -> list[str]:
 def markdown(reports: Sequence[Report]) -> str:
     """The report, the gravest first; what does not fit in MOST lines is counted in the last one."""
     lines = []
-    for report in gravest_first(reports):
-        lines += [*_lines(report), ""]
+    for each in rendered(reports, _lines):
+        lines += [*each, ""]
     if len(lines) > MOST:
         lines = [*lines[: MOST - 2], "", f"… {len(lines) - MOST + 2} more lines: `plumb report --out report.html` has all."]
     return "\n".join(lines).rstrip() + "\n"

@@ -12,7 +12,7 @@ from ..findings import Finding
 from .comparison import ComparisonReport
 from .history import HistoryReport
 from .journal import Journal
-from .source import CampaignReport, DumpReport, Report, gravest_first, words, worst
+from .source import CampaignReport, DumpReport, Report, rendered, words, worst
 
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "page.html"
 MOST_VALUES = 24  # of a tensor
@@ -54,6 +54,7 @@ def _bug_report(finding: Finding) -> str:
     """Markdown that can be sent as it stands. The kernel is not imported for it."""
     lines = [f"# {finding.target}: {finding.signature}", "", finding.what, ""]
     lines += [f"* {name}: {value}" for name, value in _numbers(finding)]
+    lines += [f"* {finding.accepted_in_part}"] if finding.accepted_in_part else []
     lines += [f"* needs {line}" for line in finding.explanation]
     lines += ["", "The smallest input:", "", *(f"* {name} [{shape}]: {values}" for name, shape, values in _tensors(finding))]
     script = _script(finding)
@@ -66,6 +67,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "state": finding.state,
         "signature": finding.signature,
         "what": finding.what,
+        "accepted_in_part": finding.accepted_in_part,
         "numbers": _numbers(finding),
         "explanation": finding.explanation,
         "why": finding.why,
@@ -137,7 +139,7 @@ def _about(lines: list[str], tables: list[Any]) -> dict[str, Any]:
     return {"lines": lines, "findings": [], "parts": [], "tables": tables, "figures": [], "coverage": None, "unseen": []}
 
 
-def _section(report: Report) -> dict[str, Any]:
+def _contents(report: Report) -> dict[str, Any]:
     if isinstance(report, ComparisonReport):
         return _about(report.lines(), [report.found(), report.errors()])
     if isinstance(report, HistoryReport):
@@ -145,13 +147,16 @@ def _section(report: Report) -> dict[str, Any]:
     return _campaign(report) if isinstance(report, CampaignReport) else _dump(report)
 
 
+def _section(report: Report) -> dict[str, Any]:
+    return {"title": report.title, "verdict": report.verdict, "again": report.again} | _contents(report)
+
+
 def page(reports: Sequence[Report], version: str) -> str:
     """The page. ImportError where Jinja is not installed."""
     import jinja2
 
-    shown = []
-    for number, report in enumerate(gravest_first(reports), 1):
-        shown.append({"title": report.title, "verdict": report.verdict, "again": report.again, "number": number} | _section(report))
+    sections = rendered(reports, _section)
+    shown = [{"number": number} | section for number, section in enumerate(sections, 1)]
     template = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
     title = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} reports"
     text = TEMPLATE.read_text(encoding="utf-8")

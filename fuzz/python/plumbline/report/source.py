@@ -7,11 +7,11 @@ import dataclasses
 import json
 import pathlib
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from ..findings import Campaign, gravity, read_campaign
-from ..stored import FormatError
+from ..findings import NO_SUMMARY, Campaign, gravity, read_campaign
+from ..stored import FormatError, reading
 from .comparison import NAME, ComparisonReport, read_comparison
 from .history import (
     BenchResult,
@@ -22,6 +22,8 @@ from .history import (
 )
 from .journal import Journal, read_journal
 
+Rendered = TypeVar("Rendered")
+
 
 @dataclasses.dataclass(frozen=True)
 class CampaignReport:
@@ -30,6 +32,9 @@ class CampaignReport:
     title: str
     campaign: Campaign
     journal: Journal
+    path: pathlib.Path  # summary.json
+
+    otherwise = NO_SUMMARY  # of a file that has another form
 
     @property
     def verdict(self) -> str:
@@ -37,14 +42,22 @@ class CampaignReport:
 
     @property
     def again(self) -> str:
-        """The command that runs it again."""
-        said = self.campaign.json["campaign"]
+        """The command that runs it again. FILE stands for the findings that are accepted: summary.json does not name it."""
+        campaign, said = self.campaign, self.campaign.json["campaign"]
         if said.get("gate"):
-            cases = str(said["budget"]).removesuffix("cases")
-            return f"plumb gate {' '.join(said['targets'])} --cases {cases} --seed {said['seed']}"
-        words = ["plumb fuzz", *(f"--target {target}" for target in said["targets"])]
-        words += [f"--{name} {shlex.quote(str(said[name]))}" for name in ("budget", "seed", "regime", "recipe") if said.get(name)]
-        return " ".join(words)
+            words = ["gate", *said["targets"], "--cases", _cases(said["budget"]), "--seed", said["seed"]]
+            names = ["corpus"]
+        else:
+            words = ["fuzz", *(word for target in said["targets"] for word in ("--target", target))]
+            names = ["budget", "seed", "regime", "recipe", "corpus"]
+        words += [word for name in names if said.get(name) for word in (f"--{name}", said[name])]
+        words += ["--known", "FILE"] if any(each.known is not None for each in (*campaign.findings, *campaign.parts)) else []
+        return shlex.join(["plumb", *map(str, words)])
+
+
+def _cases(budget: str) -> str:
+    """The number of cases in a gate's budget; one of no cases is written as no time: "0h"."""
+    return budget.removesuffix("cases") if budget.endswith("cases") else "0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +66,9 @@ class DumpReport:
 
     title: str
     dump: dict[str, Any]
+    path: pathlib.Path
+
+    otherwise = "not what `plumb check --json` prints"  # of a file that has another form
 
     @property
     def verdict(self) -> str:
@@ -64,7 +80,7 @@ class DumpReport:
 
     @property
     def again(self) -> str:
-        return f"plumb check {self.dump['file']}"
+        return f"plumb check {shlex.quote(self.dump['file'])}"
 
     @property
     def held(self) -> str:
@@ -81,9 +97,13 @@ class DumpReport:
 Report = CampaignReport | ComparisonReport | DumpReport | HistoryReport
 
 
-def gravest_first(reports: Sequence[Report]) -> list[Report]:
-    """The reports by gravity; those of one keep their order."""
-    return sorted(reports, key=lambda report: -gravity(report.verdict))
+def rendered(reports: Sequence[Report], render: Callable[[Report], Rendered]) -> list[Rendered]:
+    """Each report as `render` shows it, by gravity; those of one keep their order. Raises FormatError, which names the file."""
+    made = []
+    for report in reports:
+        with reading(report.path, report.otherwise):
+            made.append((gravity(report.verdict), render(report)))
+    return [shown for _, shown in sorted(made, key=lambda each: -each[0])]
 
 
 def words(said: Any) -> str:
@@ -104,31 +124,29 @@ _OF_AN_OUTPUT = ("output", "pass", "fail", "suspect", "vacuous", "tightness")
 
 
 def _of_file(path: pathlib.Path) -> list[Report | BenchResult]:
-    text = path.read_text(encoding="utf-8").strip()
-    try:
-        whole = json.loads(text)
-    except ValueError:
-        whole = None  # what a check prints before its JSON
-    if is_bench_result(whole):
-        return [bench_result(path, whole)]
-    try:
+    with reading(path, DumpReport.otherwise):
+        text = path.read_text(encoding="utf-8").strip()
+        try:
+            whole = json.loads(text)
+        except ValueError:
+            whole = None  # what a check prints before its JSON
+        if is_bench_result(whole):
+            return [bench_result(path, whole)]
         said = json.loads(text.splitlines()[-1])
-        reports = [DumpReport(each["file"], each) for each in said["dumps"]]
+        reports = [DumpReport(each["file"], each, path) for each in said["dumps"]]
+        if not reports:
+            raise FormatError(f"{path}: `plumb check` judged no dump")
         # What a report reads is looked at here, where the file can be named.
         for report in reports:
             _ = [report.dump[key] for key in _OF_A_DUMP], [output[key] for output in report.dump["outputs"] for key in _OF_AN_OUTPUT]
         return list(reports)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise FormatError(f"{path}: not what `plumb check --json` prints: {error!r}") from None
 
 
 def _of_campaign(path: pathlib.Path) -> CampaignReport:
-    campaign = read_campaign(path)
-    try:
+    campaign, summary = read_campaign(path), path / "summary.json"
+    with reading(summary, CampaignReport.otherwise):
         title = ", ".join(campaign.json["campaign"]["targets"])
-    except (KeyError, TypeError):
-        raise FormatError(f"{path / 'summary.json'}: no summary of a campaign: it names no target") from None
-    return CampaignReport(title, campaign, read_journal(path / "journal.jsonl"))
+    return CampaignReport(title, campaign, read_journal(path / "journal.jsonl"), summary)
 
 
 def _of_path(path: pathlib.Path) -> list[Report | BenchResult]:
