@@ -34,8 +34,8 @@ def all_shapes(found: dict[str, dict]) -> str:
 
 # Measured of later builds: (what, result, benchmark, asked at most).
 LATER = [
-    *[(f"forward of {rows} row{"s" * (rows > 1)} ÷ reading weight once", "few", f"weight_once/forward/{rows}x4096x{vocabulary}", 1.20)
-      for vocabulary in (151936, 128256) for rows in (1, 16, 64)],
+    *[(f"forward of {words} ÷ reading weight once", "few", f"weight_once/forward/{rows}x4096x{vocabulary}", 1.20)
+      for vocabulary in (151936, 128256) for rows, words in ((1, "1 row"), (16, "16 rows"), (64, "64 rows"))],
     ("gradients in forward of 128 rows ÷ reading weight three times", "few",
      "weight_thrice/gradients_in_forward/128x4096x151936", 1.15),
     ("gradients in forward of 131072 rows ÷ four times 32768", "blocks",
