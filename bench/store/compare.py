@@ -71,7 +71,7 @@ def go_on_from(path: Path, given: argparse.Namespace, about: dict[str, str], dev
         if (before["command"], before["trees"], before["machine"]["device"]) != (command_of(given), about, device):
             return
         own, *others = before["targets"]
-        for each in others:
+        for each in others if own["kernel"] == OWN else ():
             if not file_of(given, each["kernel"]).exists():
                 stored.put(file_of(given, each["kernel"]), {"yardstick": before["yardstick"], "targets": [own, each]})
 
@@ -109,9 +109,10 @@ def compared(program: Path, name: str, given: argparse.Namespace, gpu: str) -> d
 
 
 def targets_of(through: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The operator, as the first comparison has it, and the kernels, in the order of the list."""
+    """The operator, as the comparison has it that found most in it, and the kernels, in the order of the list."""
     in_order = [through[name]["targets"] for name in ADAPTERS if name in through]
-    return [in_order[0][0], *(kernel for _, kernel in in_order)]
+    own = max((own for own, _ in in_order), key=lambda own: (own["verdict"] != "clean", len(own.get("findings", ()))))
+    return [own, *(kernel for _, kernel in in_order)]
 
 
 def main(words: list[str]) -> int:

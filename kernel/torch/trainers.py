@@ -47,7 +47,7 @@ def verl_linear_cross_entropy(
     if reduction is not None and not isinstance(reduction, str):
         raise TypeError(f"reduction = {reduction!r}: a text or None is needed")
     reduction = (reduction or "none").lower()
-    if labels.shape not in (hidden.shape[:-1], (hidden.shape[:-1].numel(),)):
+    if labels.dim() != 1 and labels.shape != hidden.shape[:-1]:  # the number of flat ones is checked where they are used
         raise ValueError(f"labels.shape = {tuple(labels.shape)}: hidden.shape = {tuple(hidden.shape)} asks for one a row")
     flat = hidden.flatten(0, -2) if hidden.dim() > 1 else hidden[None], weight, labels.reshape(-1)
     result, entropy = linear_cross_entropy(*flat, 1.0 if temperature is None else temperature, reduction)
@@ -82,7 +82,9 @@ def _divisor(temperature: float, logit_scale: float) -> float:
         raise TypeError(f"temperature is a {type(temperature).__name__}: a number is needed")
     number = isinstance(logit_scale, (numbers.Real, torch.SymFloat, torch.SymInt))
     if not number or not 1 / MOST <= logit_scale <= 1 / LEAST:
-        raise ValueError(f"logit_scale = {logit_scale!r}: a number greater than 0 whose inverse is one of fp32")
+        # A compiler has no text of a number that is an input of its graph.
+        shown = "" if torch.compiler.is_compiling() else f" = {logit_scale!r}"
+        raise ValueError(f"logit_scale{shown}: a number greater than 0 whose inverse is one of fp32")
     return temperature / logit_scale
 
 
@@ -129,6 +131,8 @@ def causal_lm_loss(
 def _shifted(labels: torch.Tensor, shape: torch.Size, ignore_index: int) -> torch.Tensor:
     """Labels of what comes next in each sequence; that of its last position is ignored."""
     _check_tensors(labels=labels)
+    if labels.dim() == 1 and len(shape) == 3 and shape[0] == 1:
+        labels = labels[None]  # flat, of one sequence
     if labels.dim() == 0 or labels.shape != shape[:-1]:
         raise ValueError(f"labels.shape = {tuple(labels.shape)}: hidden_states.shape = {tuple(shape)} asks for one a position")
     if labels.dtype not in (torch.int64, torch.int32):

@@ -75,6 +75,12 @@ class Compare(Tree):
         self.assertIn("GPU-1 compare", calls.read_text(encoding="utf-8"))
         self.assertEqual(self.compare("--cases", "7")[0], 1)
         self.assertEqual(calls.read_text(encoding="utf-8").count(" compare "), before)
+        # What one of the comparisons alone found in the operator is not lost.
+        kept = self.root / "build/comparison/liger.json"
+        kept.write_text(kept.read_text(encoding="utf-8").replace('"clean"', '"findings"', 1), encoding="utf-8")
+        self.compare("--cases", "7")
+        found = json.loads((self.root / "bench/results/comparison.json").read_text(encoding="utf-8"))
+        self.assertEqual((found["targets"][0]["kernel"], found["targets"][0]["verdict"]), ("plumbline, cuda", "findings"))
 
     # Fails if what is through is lost with its folder, if it runs again on another machine or counts for other files, or if a
     # part passes for the whole.

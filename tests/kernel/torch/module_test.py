@@ -84,6 +84,17 @@ class Head(unittest.TestCase):
             LinearCrossEntropy(4, 5, bias=True)
 
 
+class Scoring(torch.nn.Module):
+    """Log-probabilities by verl's signature."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(130, 16))
+
+    def forward(self, hidden, labels):
+        return verl_linear_cross_entropy(hidden, self.weight, labels)[0]
+
+
 class Trainers(unittest.TestCase):
     # Fails if a signature's outputs have another sign, shape or scale, or an argument is dropped in silence.
     def test_signatures(self):
@@ -125,6 +136,13 @@ class Trainers(unittest.TestCase):
                 (r"labels.shape = \(12, 2\)", lambda: verl_linear_cross_entropy(*nested[:2], labels.reshape(12, 2)))):  # fmt: skip
             with self.subTest(said), self.assertRaisesRegex((TypeError, ValueError), said):
                 call()
+        one = nested[0][:1], weight, labels[:12]
+        self.assertTrue(bits_are_equal(causal_lm_loss(*one), causal_lm_loss(*one[:2], labels[None, :12])))
+        extents = {0: torch.export.Dim("B"), 1: torch.export.Dim("S")}
+        sizes = {"hidden": extents, "labels": extents}
+        exported = torch.export.export(Scoring(), (nested[0], nested[2]), dynamic_shapes=sizes, strict=False).module()
+        found = exported(nested[0][:1, :5], nested[2][:1, :5])
+        self.assertTrue(bits_are_equal(found, verl_linear_cross_entropy(nested[0][:1, :5], exported.weight, labels[None, :5])[0]))
         narrow = causal_lm_loss(*nested[:2], nested[2].int(), ignore_index=1 << 40)
         self.assertTrue(bits_are_equal(narrow, causal_lm_loss(*nested, ignore_index=1 << 40)))
         empty = verl_linear_cross_entropy(torch.randn(2, 3, 0), torch.randn(11, 0), torch.zeros(2, 3, dtype=torch.int64))
