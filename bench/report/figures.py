@@ -43,15 +43,17 @@ def measured(entry: dict | None, counter: str) -> tuple[float | None, str]:
     return entry["ratio"], f"{entry['ratio']:.3f} ({entry['ratio_low']:.3f} to {entry['ratio_high']:.3f})"
 
 
+def row(what: str, name: str, entry: dict | None, counter: str, most: float) -> list[str]:
+    """Returns (what, at, asked, measured, whether it is reached: yes or no) of a figure."""
+    figure, words = measured(entry, counter)
+    asked = f"{most:.2f}" if counter == "ratio" else str(most)
+    return [what, name.split("/")[-1], asked, words, "yes" if figure is not None and figure <= most else "no"]
+
+
 def rows(result: dict) -> list[list[str]]:
-    """Returns (what, at, asked, measured, whether it is reached: yes or no) of every figure."""
+    """Returns the row of every figure."""
     entries = {name_of(entry): entry for entry in result["benchmarks"]}
-    found = []
-    for what, name, counter, most in ASKED:
-        figure, words = measured(entries.get(name), counter)
-        asked = f"{most:.2f}" if counter == "ratio" else str(most)
-        found.append([what, name.split("/")[-1], asked, words, "yes" if figure is not None and figure <= most else "no"])
-    return found
+    return [row(what, name, entries.get(name), counter, most) for what, name, counter, most in ASKED]
 
 
 def asked_table(found: list[list[str]]) -> str:

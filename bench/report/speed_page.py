@@ -49,8 +49,7 @@ def later_table(few: dict, blocks: dict) -> str:
     rows = []
     for what, of, name, most in LATER:
         entry = found[of]["benchmarks"][name]
-        rows.append([what, name.split("/")[-1], f"{most:.2f}", figures.measured(entry, "ratio")[1],
-                     "yes" if entry["ratio"] <= most else "no", f"{memory_of(entry):.0f}"])
+        rows.append([*figures.row(what, name, entry, "ratio", most), f"{memory_of(entry):.0f}"])
     return table(["", "at", "asked, at most", "measured", "reached", "MiB"], "llrrlr", rows)
 
 
@@ -99,6 +98,7 @@ def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few:
         "half_ignored": f"{found[f'half_ignored/forward_backward/{HEAD}']['ratio']:.2f}",
         "per_token": f"{found['per_token/forward_backward/32768x4096x131072']['ratio']:.3f}",
         "weight_once": f"{found['weight_once/forward/128x4096x151936']['ratio']:.2f}",
+        "measured": program["context"]["date"][:10],
         "later": later_table(few, blocks),
         "few_rows": few_rows_beside_peers(few),
         "split": split_table([split_host, split_hopper]),
