@@ -38,7 +38,7 @@ int64_t BytesOfRow(int64_t h, int64_t v) {
 // the loss, and what forward alone has in the workspace.
 int64_t BytesOfBlocks(int64_t n, int64_t h, int64_t v) {
   const int64_t ld = RoundUp(h, 8), sums = HeldProduct(HeldProduct(v, ld), 4);
-  return sums + 2 * InPlaceElements(ld) + (int64_t{224} << 20) + 40 * n;
+  return sums + 2 * InPlaceElements(ld, true) + (int64_t{224} << 20) + 40 * n;
 }
 
 // Returns the most rows of a block: the start of d_logits in place is no longer than kTileStep columns
@@ -46,7 +46,7 @@ int64_t BytesOfBlocks(int64_t n, int64_t h, int64_t v) {
 int64_t MostRows(int64_t h) {
   const int64_t ld = RoundUp(h, 8);
   const int64_t best = std::max(kBlockRows, kBlockElements / std::max<int64_t>(ld, 1));
-  return std::min(best, InPlaceElements(ld) / kTileStep);
+  return std::min(best, InPlaceElements(ld, false) / kTileStep);
 }
 
 // Returns the rows of blocks that fit in the limit, if they cost less than one block, which multiplies

@@ -97,12 +97,20 @@ int64_t WithAStretch(const Layout& layout, int64_t most) {
   return std::max({most, whole, layout.stretch <= most + most / 4 ? layout.stretch : 0});
 }
 
-// Returns the chunks of grad_weight where d_logits are in place: short ones, because their d_logits
-// take memory beside the exponents.
-KeptChunks InPlaceChunks(const DeviceCosts& costs, const Layout& layout) {
+// Returns the elements of a row behind its d_logits in place that the totals of grad_hidden take.
+int64_t BehindOfTotals(const Layout& layout) { return RoundUp(2 * layout.packed_ld, 64); }
+
+// Divides the kept columns into chunks of grad_weight where d_logits are in place: short ones, because
+// their d_logits take memory beside the exponents, unless that serves the totals of grad_hidden, too.
+void DivideInPlace(const Layout& layout, bool totals_behind, BackwardLayout* b) {
   const int64_t columns = layout.v - layout.first_kept;
-  const int64_t most = InPlaceElements(layout.packed_ld) / std::max<int64_t>(layout.n, 1);
-  return BestInPlaceChunks(costs, layout.n, layout.h, columns, std::min(most, columns / 8));
+  const int64_t elements = InPlaceElements(layout.packed_ld, totals_behind);
+  const int64_t least = totals_behind ? BehindOfTotals(layout) : 0;
+  const int64_t most =
+      std::min(std::max(elements / std::max<int64_t>(layout.n, 1), least), columns / 8);
+  b->kept = BestInPlaceChunks(kH200Costs, layout.n, layout.h, columns, most);
+  b->ahead = std::max(b->kept.most, least);
+  b->totals_behind = totals_behind;
 }
 
 // Returns whether a sweep over weight may compute both gradients (product.h).
@@ -111,14 +119,29 @@ bool FewRows(const Layout& layout) {
          layout.h % kSweepColumns == 0;
 }
 
+// Returns how many stretches may have sums apart.
+int64_t MostApart(const Layout& layout) {
+  return kStretchesBytes /
+         std::max<int64_t>(HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4), 1);
+}
+
+// Returns how many stretches of so many columns are computed together where no sweep computes them.
+int64_t Together(const Layout& layout, int64_t columns) {
+  return StretchesAtOnce(kH200Costs, layout.n, layout.h, columns, layout.stretch, MostApart(layout));
+}
+
 // Chooses how many stretches are computed together, in chunks of at most so many columns.
 void ComputeTogether(const Layout& layout, int64_t columns, bool few, BackwardLayout* b) {
-  const int64_t bytes = HeldProduct(HeldProduct(layout.n, layout.packed_ld), 4);  // of a stretch
-  const int64_t fit = kStretchesBytes / std::max<int64_t>(bytes, 1);
   const int64_t stretches = std::max<int64_t>(CeilDiv(columns, layout.stretch), 1);
-  b->at_once = few ? std::clamp<int64_t>(fit, 1, stretches)
-                   : StretchesAtOnce(kH200Costs, layout.n, layout.h, columns, layout.stretch, fit);
+  b->at_once = few ? std::clamp<int64_t>(MostApart(layout), 1, stretches) : Together(layout, columns);
   b->sweeps = few && (b->at_once > 1 || stretches == 1);
+}
+
+// Returns whether the totals of grad_hidden fit behind d_logits in place: every column is kept, and
+// there are no other sums. It asks for no gradient, since the saved state may not depend on them.
+bool TotalsFitBehind(const Layout& layout, int64_t packed_chunk) {
+  return layout.first_kept == 0 && packed_chunk >= std::min(layout.stretch, layout.v) &&
+         BehindOfTotals(layout) <= layout.v / 8 && Together(layout, layout.v) == 1;
 }
 
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
@@ -145,8 +168,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   if (!some_elsewhere) b.packed_chunk = std::min(b.packed_chunk, layout.stretch);
   b.kept = {b.direct_chunk, false};
   if (in_place) {
-    b.kept = InPlaceChunks(kH200Costs, layout);
-    b.ahead = b.kept.most;
+    DivideInPlace(layout, TotalsFitBehind(layout, b.packed_chunk), &b);
   } else if (layout.planes == 1 && columns > 0) {
     // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, and at
     // most 1 GiB, but no less than d_logits of other columns.
@@ -167,7 +189,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
                   (!in_place && ends_within(b.kept.most)) ||
                   (columns > 0 && layout.first_kept % layout.stretch != 0);
   b.has_sums = of_packed || b.direct_sums;
-  if (sums) b.totals = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
+  if (sums && !b.totals_behind) b.totals = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && b.direct_sums) b.sums = direct.Take(HeldProduct(b.padded_rows, layout.packed_ld), 4);
   if (sums && layout.n > 0 && layout.planes == 1) {
     const int64_t longest =

@@ -77,6 +77,9 @@ struct BackwardLayout {
   // one are written over exponents of columns before it, which have been read. grad_weight is then
   // computed chunk by chunk, and grad_hidden of all kept columns at the end.
   int64_t ahead = 0;
+  // The totals of grad_hidden have no memory of their own: at the end `ahead` elements of each row of
+  // kept exponents lie behind its d_logits, and have been read when grad_hidden begins.
+  bool totals_behind = false;
   int64_t padded_rows = 0;  // n up to a multiple of 256
   int64_t at_once = 1;      // stretches that are computed together where a path does so
   // Both gradients may be computed by one sweep over weight: grad_hidden is asked for, rows are few and
@@ -116,12 +119,13 @@ constexpr bool KeptAsExponents(DType dtype, KeptForm form) {
 }
 
 // Returns the elements of d_logits of the longest chunk in place, unless that is less than kTileStep
-// columns: those of 12672 columns of 8192 rows where H is at most 2048, else those of 3168 at 8192 x
-// 4096, whose d_logits take 50 MiB. Products of twice as many columns would take 2 % less there, and
-// 52 MiB more (bench/NOTES.md, 38).
-constexpr int64_t InPlaceElements(int64_t h) {
-  constexpr int64_t kWork = int64_t{8192} * 4096 * 3168;
-  return h <= 2048 ? int64_t{8192} * 12672 : kWork / h;
+// columns: those of 12672 columns of 8192 rows where H is at most 2048, or of 9504 where the memory
+// serves the totals of grad_hidden, too; else those of 3168 at 8192 x 4096, 50 MiB (bench/NOTES.md,
+// 38).
+constexpr int64_t InPlaceElements(int64_t h, bool totals_behind) {
+  constexpr int64_t kRows = 8192;
+  if (h <= 2048) return kRows * 12672;
+  return totals_behind ? kRows * 9504 : kRows * 4096 * 3168 / h;
 }
 
 // What is kept of logits, and whether backward may write over it.

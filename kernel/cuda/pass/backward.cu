@@ -15,16 +15,25 @@ namespace {
 BackwardMemory MemoryOf(const Call& call) {
   const BackwardLayout& r = call.layout.backward;
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(call.workspace + offset); };
-  return {{static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
-           static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows)),
-           call.kept != nullptr ? call.kept->slot : nullptr, static_cast<int32_t*>(at(r.kept_slot))},
-          static_cast<float*>(at(r.totals)),
-          r.has_sums ? static_cast<float*>(at(r.sums)) : nullptr,
-          r.at_once > 1 ? static_cast<float*>(at(r.apart)) : nullptr,
-          at(r.d_logits),
-          at(r.other_kept),
-          at(r.packed_hidden),
-          at(r.packed_weight)};
+  BackwardMemory memory = {
+      {static_cast<Census*>(at(r.census)), static_cast<int32_t*>(at(r.source)),
+       static_cast<int32_t*>(at(r.slot)), static_cast<RowGradient*>(at(r.rows)),
+       call.kept != nullptr ? call.kept->slot : nullptr, static_cast<int32_t*>(at(r.kept_slot))},
+      static_cast<float*>(at(r.totals)),
+      r.has_sums ? static_cast<float*>(at(r.sums)) : nullptr,
+      r.at_once > 1 ? static_cast<float*>(at(r.apart)) : nullptr,
+      call.layout.packed_ld,
+      at(r.d_logits),
+      at(r.other_kept),
+      at(r.packed_hidden),
+      at(r.packed_weight)};
+  if (r.totals_behind) {
+    constexpr int64_t kHalves = sizeof(float) / sizeof(uint16_t);
+    memory.totals =
+        reinterpret_cast<float*>(static_cast<uint16_t*>(call.kept->d_logits) + call.kept->columns);
+    memory.totals_ld = call.kept->ld / kHalves;
+  }
+  return memory;
 }
 
 // Computes what the kept columns add to the gradients, with d_logits in place (BackwardLayout::ahead).
@@ -110,7 +119,7 @@ GradientOutput OutputOf(const Tensor& grad) {
 }
 
 Status StoreGradHidden(const Call& call, const BackwardMemory& memory) {
-  return call.path.finish_grad_hidden(memory.totals, call.layout.packed_ld, memory.list.slot,
+  return call.path.finish_grad_hidden(memory.totals, memory.totals_ld, memory.list.slot,
                                       OutputOf(*call.results.grad_hidden), call.stream);
 }
 

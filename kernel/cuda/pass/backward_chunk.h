@@ -26,6 +26,7 @@ namespace plumbline::kernel::cuda {
 struct BackwardMemory {
   BackwardList list;
   float *totals, *sums, *apart;
+  int64_t totals_ld;  // of totals; that of the others is the layout's packed_ld
   void *d_logits, *other_kept, *packed_hidden, *packed_weight;
 };
 
@@ -249,7 +250,7 @@ class Chunk {
     AccumulateEpilogue epilogue;
     epilogue.totals = memory_.totals;
     epilogue.sums = memory_.sums;
-    epilogue.ld = layout_.packed_ld;
+    epilogue.ld = memory_.totals_ld;
     epilogue.columns = layout_.h;
     epilogue.begins = segment.first % stretch == 0;
     epilogue.ends = segment.end % stretch == 0 || segment.end == layout_.v;
@@ -260,6 +261,7 @@ class Chunk {
     }
     if (segment.apart) {
       epilogue.totals = memory_.apart;
+      epilogue.ld = layout_.packed_ld;
       epilogue.apart = layout_.n * layout_.packed_ld;
       epilogue.first = true;
     }

@@ -113,8 +113,9 @@ TEST(CudaKeptChunks, AreThoseThatWereMeasured) {
 }
 
 // Fails if a chunk in place reaches past the exponents that have been read, or begins within a line, if
-// it has memory of its own, or if a stretch that has begun before the first kept column, or that a
-// packed weight is multiplied by in pieces, has no memory for its sums.
+// it has memory of its own, if totals lie where they do not fit or other sums are needed, or if a
+// stretch that has begun before the first kept column, or that a packed weight is multiplied by in
+// pieces, has no memory for its sums.
 TEST(CudaInPlace, KeepsToWhatIsSaid) {
   for (const int64_t n : {1, 77, 2048, 8192, 300000}) {
     for (const int64_t h : {8, 1024, 4096}) {
@@ -130,6 +131,12 @@ TEST(CudaInPlace, KeepsToWhatIsSaid) {
             EXPECT_LE(b.kept.most, b.ahead);
             EXPECT_EQ(b.kept.most % 64 + b.ahead % 64, 0);
             EXPECT_LE(b.ahead, std::max<int64_t>((v - layout.first_kept) / 8, 192));
+            if (b.totals_behind) {
+              EXPECT_GE(b.ahead, 2 * layout.packed_ld);
+              EXPECT_EQ(layout.first_kept, 0);
+              EXPECT_EQ(b.at_once, 1);
+              EXPECT_FALSE(b.has_sums);
+            }
             const bool begun = layout.first_kept % layout.stretch != 0;
             EXPECT_TRUE(b.has_sums || (!begun && b.packed_chunk >= std::min(layout.stretch, v)));
             if (layout.first_kept == 0) {
@@ -143,19 +150,26 @@ TEST(CudaInPlace, KeepsToWhatIsSaid) {
   }
 }
 
-// The chunks in place of an H200. Fails if a change of the cost model changes one, and so the speed.
+// The chunks in place of an H200, how far ahead d_logits lie, and whether grad_hidden's totals lie
+// behind them. Fails if a change of the cost model changes one, and so the speed.
 TEST(CudaInPlace, AreThoseThatAreMeant) {
   struct Want {
-    int64_t n, h, v, most, beside;
+    int64_t n, h, v, most, beside, ahead, behind;
   };
-  for (const Want& want : {Want{8192, 4096, 151936, 3072, 1},
-                           {8192, 2048, 131072, 12672, 1},
-                           {8192, 1024, 151936, 12672, 0},
-                           {32768, 4096, 131072, 768, 1},
-                           {129, 4096, 151936, 17280, 1}}) {
-    const KeptChunks kept =
-        Of(want.n, want.h, want.v, ~size_t{0}, kH200Costs.clusters, true).backward.kept;
-    EXPECT_EQ((std::array{kept.most, int64_t{kept.two}}), (std::array{want.most, want.beside}))
+  for (const Want& want : {Want{8192, 4096, 151936, 6336, 1, 8192, 1},
+                           {8192, 4096, 131072, 6336, 1, 8192, 1},
+                           {8192, 4096, 128256, 6336, 1, 8192, 1},
+                           {8192, 2048, 131072, 12672, 1, 12672, 1},
+                           {8192, 1024, 151936, 12672, 0, 12672, 1},
+                           {8192, 3584, 152064, 9024, 1, 9024, 1},
+                           {8192, 2304, 256000, 8448, 1, 8448, 1},
+                           {4096, 7168, 129280, 12672, 1, 14336, 1},
+                           {32768, 4096, 131072, 6336, 1, 8192, 1},
+                           {8192, 4096, 32000, 3072, 1, 3072, 0},
+                           {129, 4096, 151936, 17280, 1, 17280, 0}}) {
+    const BackwardLayout b = Of(want.n, want.h, want.v, ~size_t{0}, kH200Costs.clusters, true).backward;
+    EXPECT_EQ((std::array{b.kept.most, int64_t{b.kept.two}, b.ahead, int64_t{b.totals_behind}}),
+              (std::array{want.most, want.beside, want.ahead, want.behind}))
         << want.n << " x " << want.h << " x " << want.v;
   }
 }

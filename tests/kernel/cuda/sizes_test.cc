@@ -158,10 +158,11 @@ TEST(CudaForwardBackwardSizes, KeptLogitsStayWithinTheirLimit) {
 }
 
 // Exponents, which bf16 problems keep, need half of that and an offset for each 128 columns and one
-// more. d_logits lie in their place, 3072 columns ahead; where all columns are kept, none need memory
-// of their own. Fails as the test above, or if d_logits of kept columns take more.
+// more. d_logits lie in their place, 3072 columns ahead, or 8192 where all columns are kept, since the
+// totals of grad_hidden lie there, too. Fails as the test above, or if d_logits of kept columns take
+// more.
 TEST(CudaForwardBackwardSizes, KeptExponentsStayWithinTheirLimit) {
-  constexpr size_t kColumn = kRows * 2, kAhead = 3072 * kColumn;
+  constexpr size_t kColumn = kRows * 2, kAhead = 3072 * kColumn, kAheadOfAll = 8192 * kColumn;
   const auto offsets = [](size_t columns) { return kRows * 4 * ((columns + 127) / 128 + 1); };
   const size_t nothing = SizeOf(kRows, kHidden, kVocab, DType::kBf16, 0);
   for (const size_t limit : {size_t{1} << 28, size_t{1} << 30}) {
@@ -173,24 +174,24 @@ TEST(CudaForwardBackwardSizes, KeptExponentsStayWithinTheirLimit) {
   const size_t all = kColumn * kVocab + offsets(kVocab) + kPlaces;
   const size_t of_all = SizeOf(kRows, kHidden, kVocab, DType::kBf16, size_t{8} << 30);
   EXPECT_GE(of_all, all);
-  EXPECT_LE(of_all, all + kAhead + (size_t{105} << 20));
+  EXPECT_LE(of_all, all + kAheadOfAll + (size_t{105} << 20));
 }
 
-// The project's promise with everything kept. Fails if d_logits of kept columns have memory of their
-// own.
+// The project's promise with everything kept. Fails if d_logits of kept columns, or the totals of
+// grad_hidden where the state is consumed, have memory of their own.
 TEST(CudaForwardBackwardSizes, OfALargeModel) {
   const Problem problem = OfSize(8192, 4096, 151936, DType::kBf16);
   Results results = ResultsFor(problem, true);
   results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {8192, 4096}, {4096, 1}};
   size_t at_once = 0;
   ASSERT_TRUE(GetForwardBackwardSize(problem, results, {.device = Device::kCuda}, &at_once).ok());
-  EXPECT_LE(at_once, size_t{2700} << 20);
+  EXPECT_LE(at_once, size_t{2650} << 20);
   Execution execution = {.device = Device::kCuda, .saved_logits_bytes = ~size_t{0}};
   Sizes lives, consumed;
   ASSERT_TRUE(GetSizes(problem, results, execution, &lives).ok());
   execution.saved_is_consumed = true;
   ASSERT_TRUE(GetSizes(problem, results, execution, &consumed).ok());
-  EXPECT_LE(consumed.workspace + consumed.saved, size_t{2700} << 20);
+  EXPECT_LE(consumed.workspace + consumed.saved, size_t{2650} << 20);
   EXPECT_LE(lives.workspace + lives.saved, size_t{3400} << 20);
 }
 
