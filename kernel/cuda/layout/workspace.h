@@ -119,12 +119,12 @@ constexpr bool KeptAsExponents(DType dtype, KeptForm form) {
 }
 
 // Returns the elements of d_logits of the longest chunk in place, unless that is less than kTileStep
-// columns: those of 12672 columns of 8192 rows where H is at most 2048, or of 9504 where the memory
-// serves the totals of grad_hidden, too; else those of 3168 at 8192 x 4096, 50 MiB (bench/NOTES.md,
-// 38).
+// columns: those of 12672 columns of 8192 rows where H is at most 2048. Where H is more: of 12672, or
+// from H = 4096 on of 9504, where the memory serves the totals of grad_hidden, too, else of 3168 at
+// 8192 x 4096, 50 MiB (bench/NOTES.md, 38 and 42).
 constexpr int64_t InPlaceElements(int64_t h, bool totals_behind) {
   constexpr int64_t kRows = 8192;
-  if (h <= 2048) return kRows * 12672;
+  if (h <= 2048 || (totals_behind && h < 4096)) return kRows * 12672;
   return totals_behind ? kRows * 9504 : kRows * 4096 * 3168 / h;
 }
 
