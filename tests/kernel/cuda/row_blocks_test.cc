@@ -81,6 +81,10 @@ TEST(CudaRowBlocks, TakeNoMoreThanTheLimit) {
     }
   }
   EXPECT_GT(several, 100);
+  // A stretch of packed weight takes more than stretches at once.
+  const Asked wide({778425, 32940, 526313});
+  EXPECT_LT(wide.Rows(Within(75249385098)), 778425);
+  EXPECT_LE(wide.Bytes(Within(75249385098)), 75249385098u);
   // The last block has 128 rows, as many as a sweep over weight takes.
   struct Few {
     int64_t n, v;
