@@ -34,14 +34,17 @@ int64_t BytesOfRow(int64_t h, int64_t v) {
 }
 
 // Returns what blocks of any size take beside their rows: sums of grad_weight, also where it is not
-// asked for, so that the division is the same for either gradient; the start of d_logits in place;
-// stretches at once, and partial sums of forward or a stretch of packed weight; of each of all n rows
-// its logprob for the loss, and what forward alone has in the workspace.
+// asked for, so that the division is the same for either gradient; the start of d_logits in place, with
+// stretches at once unless totals of grad_hidden lie there; partial sums of forward or a stretch of
+// packed weight; of each of all n rows its logprob for the loss, and what forward alone has in the
+// workspace.
 int64_t BytesOfBlocks(int64_t n, int64_t h, int64_t v) {
   constexpr int64_t kAtOnce = int64_t{128} << 20, kForward = int64_t{96} << 20;
   const int64_t ld = RoundUp(h, 8), sums = HeldProduct(HeldProduct(v, ld), 4);
+  const int64_t start =
+      std::max(2 * InPlaceElements(ld, false) + kAtOnce, 2 * InPlaceElements(ld, true));
   const int64_t packed = HeldProduct(2 * ld, StretchOf(v));
-  return sums + 2 * InPlaceElements(ld, true) + kAtOnce + std::max(kForward, packed) + 40 * n;
+  return sums + start + std::max(kForward, packed) + 40 * n;
 }
 
 // Returns the most rows of a block: the start of d_logits in place is no longer than kTileStep columns

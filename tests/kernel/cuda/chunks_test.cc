@@ -18,12 +18,12 @@ namespace plumbline::kernel::cuda {
 namespace {
 
 Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Costs.clusters,
-          bool consumed = false) {
+          bool consumed = false, bool of_hidden = true) {
   Problem problem;
   problem.hidden = {nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   problem.weight = {nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
   Results results;
-  results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
+  if (of_hidden) results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   results.grad_weight = Tensor{nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
   const std::optional<Layout> layout =
       MakeLayout(problem, results, {.bytes = limit, .consumed = consumed}, clusters);
@@ -113,10 +113,11 @@ TEST(CudaKeptChunks, AreThoseThatWereMeasured) {
 }
 
 // Fails if a chunk in place reaches past the exponents that have been read, or begins within a line, if
-// it has memory of its own, if totals lie where they do not fit or other sums are needed, or if a
-// stretch that has begun before the first kept column, or that a packed weight is multiplied by in
-// pieces, has no memory for its sums.
+// it has memory of its own, if totals lie where they do not fit or other sums are needed, if a state
+// depends on which gradients are asked for, or if a stretch that has begun before the first kept
+// column, or that a packed weight is multiplied by in pieces, has no memory for its sums.
 TEST(CudaInPlace, KeepsToWhatIsSaid) {
+  int behind = 0;
   for (const int64_t n : {1, 77, 2048, 8192, 300000}) {
     for (const int64_t h : {8, 1024, 4096}) {
       for (const int64_t v : {1, 385, 32000, 151936}) {
@@ -131,6 +132,10 @@ TEST(CudaInPlace, KeepsToWhatIsSaid) {
             EXPECT_LE(b.kept.most, b.ahead);
             EXPECT_EQ(b.kept.most % 64 + b.ahead % 64, 0);
             EXPECT_LE(b.ahead, std::max<int64_t>((v - layout.first_kept) / 8, 192));
+            const BackwardLayout weight = Of(n, h, v, limit, clusters, true, false).backward;
+            EXPECT_EQ(weight.ahead, b.ahead);
+            EXPECT_LE(weight.bytes, b.bytes);
+            behind += b.totals_behind ? 1 : 0;
             if (b.totals_behind) {
               EXPECT_GE(b.ahead, 2 * layout.packed_ld);
               EXPECT_EQ(layout.first_kept, 0);
@@ -148,6 +153,7 @@ TEST(CudaInPlace, KeepsToWhatIsSaid) {
       }
     }
   }
+  EXPECT_GT(behind, 10);
 }
 
 // The chunks in place of an H200, how far ahead d_logits lie, and whether grad_hidden's totals lie

@@ -28,9 +28,10 @@ using ::testing::IsEmpty;
 
 // d_logits lie in the place of exponents, of several chunks, with a weight that is read as it lies and
 // one that is packed. Rows of backward's list have another place than forward's. 200 rows have tiles of
-// 128 rows of grad_hidden, beside whose end the last chunk of grad_weight runs. 1100 columns of hidden
-// occupy every multiprocessor, so that totals of grad_hidden lie behind the d_logits of a row. Fails if
-// d_logits are written over exponents that are still to be read, or totals over d_logits that are.
+// 128 rows of grad_hidden, beside whose end the last chunk of grad_weight runs. 1300 columns of hidden
+// occupy every multiprocessor, so that totals of grad_hidden lie behind the d_logits of a row, which
+// lie further ahead than a chunk needs. Fails if d_logits are written over exponents that are still to
+// be read, or totals over d_logits that are.
 TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
   struct Shape {
     int64_t n, h, v;
@@ -39,8 +40,8 @@ TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
   };
   for (const auto& [n, h, v, layout, behind] :
        {Shape{3072, 200, 60000, {}}, Shape{3072, 200, 60000, {.hidden_major = true}},
-        Shape{200, 600, 60000, {}}, Shape{3072, 1100, 20011, {}, true},
-        Shape{3072, 1100, 20011, {.hidden_major = true}, true}}) {
+        Shape{200, 600, 60000, {}}, Shape{3001, 1300, 23400, {}, true},
+        Shape{3001, 1300, 23400, {.hidden_major = true}, true}}) {
     const TestValues values = Ragged(DType::kBf16, n, v, 10, h);
     const TestOutputs apart = Apart(values, layout, On());
     for (const size_t limit : {AllBytes(values, KeptForm::kDefault) / 20 * 13, ~size_t{0}}) {
@@ -51,6 +52,7 @@ TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
       ASSERT_TRUE(made.has_value());
       ASSERT_GT(made->backward.ahead, 0);
       ASSERT_EQ(made->backward.totals_behind, behind && made->first_kept == 0);
+      ASSERT_EQ(made->backward.ahead > made->backward.kept.most, made->backward.totals_behind);
       ASSERT_GT(made->v - made->first_kept, 4 * made->backward.kept.most);
       DeviceProblem device(placed.problem(), placed.results());
       Execution execution = On();

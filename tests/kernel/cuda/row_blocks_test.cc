@@ -270,6 +270,13 @@ TEST_P(GpuRowBlocks, OfManyChunksHaveTheBitsOfOneBlock) {
   }
 }
 
+// Two blocks with totals of grad_hidden behind d_logits, and a last one of 77 rows without. Fails if a
+// block takes what the one before left there for its own.
+TEST_P(GpuRowBlocks, WithTotalsBehindHaveTheBitsOfOneBlock) {
+  const TestValues values = TestValues::Random(DType::kBf16, 2 * 3072 + 77, 23400, 1300, 26);
+  EXPECT_TRUE(InOneCall(values, {}, InBlocks(3072)) == Apart(values, {}, On()));
+}
+
 // Fails if a block divides by its own number of rows, adds its own loss alone, or says which row of its
 // own is invalid.
 TEST_P(GpuRowBlocks, ReduceOverAllRows) {
