@@ -3,6 +3,7 @@
 
 usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--regimes] [--limit S]
                       [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
+                      [--resume] [--minutes M]
        python3 bench/peers --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
        python3 bench/peers --steps FILE.json                 … and one of all shapes' steps
        python3 bench/peers --store FILE.json                 keeps a result in bench/results/, by its --context kernel=TREE
@@ -16,18 +17,22 @@ Time: CUDA events, median of R rounds (default 10) in each of which every peer i
 of its own steps: a GPU at its power limit gives whoever comes after a light kernel a higher clock, up to a tenth of
 the time. forward is without gradients (torch.no_grad); step is forward and backward; backward is the part of the step
 after its forward, next to nothing for a peer that computes gradients in the forward pass. over_ours: step over our
-step, median over rounds and its 95 % interval. --regimes adds to each round a second of steps of one kind, with the
+step, median over rounds and its 95 % interval; `by_round` has each round's numbers. --regimes adds to each round a second of steps of one kind, with the
 energy that the board takes where NVML counts it (row_step_ms, step_joules), and a step and a forward pass alone after
 50 ms of rest (burst_step_ms, burst_forward_ms); R is 12 then. Memory: the largest that torch's allocator held beyond inputs, outputs
 and gradients. Error: against float64 (bench/peers/oracle.py).
+
+--limit S ends a peer that says nothing for so long at first [180]; quack's tuning at 8192 rows takes longer. --resume goes
+on with FILE.json, which has to be of the same rounds, context and machine: it keeps its shapes, and measures those that it
+lacks or in which it was interrupted. --minutes M begins no shape that would end later, by the longest so far.
 
 The peers come with `pip install verl liger-kernel cut-cross-entropy quack-kernels "nvidia-cutlass-dsl[cu13]" cuda-tile`
 (the last for the cuTile peers); verl may be installed without its dependencies. quack-kernels 0.6.5 needs
 nvidia-cutlass-dsl 4.7.0: 4.7.1 and 4.8.1 refuse it at import. The release build has peers_operator.so
 in build/release/bench/. --devices 0,1 spreads the shapes over two GPUs.
 
-Exit status: 0 measured, 1 nothing was measured at some shape, 2 usage, 4 no PyTorch or no GPU, 5 interrupted (what was
-measured is written).
+Exit status: 0 measured, 1 nothing was measured at some shape, 2 usage, 4 no PyTorch or no GPU, 5 interrupted, or shapes
+are left (what was measured is written).
 """
 
 import argparse
@@ -36,6 +41,7 @@ import json
 import re
 import signal
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
@@ -45,7 +51,7 @@ from report.peer_tables import table
 
 from .measure import LEAST_ROUNDS, machine, measure, visible
 from .process import interrupted
-from .results import read
+from .results import gone_on_from, read
 from .worker import shape_of
 
 BENCH = Path(__file__).resolve().parents[1]  # or the folder of bench/run --stage
@@ -75,6 +81,8 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
     parser.add_argument("--library", type=Path, default=BENCH / "peers_operator.so")
     parser.add_argument("--context", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--minutes", type=float, default=float("inf"), metavar="M")
     stored = parser.add_mutually_exclusive_group()
     for name in STORED:
         stored.add_argument(f"--{name}", type=Path, metavar="FILE.json")
@@ -84,6 +92,10 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
         arguments.rounds = ROUNDS_OF_REGIMES if arguments.regimes else ROUNDS
     if arguments.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
+    if arguments.resume and not arguments.out:
+        parser.error("--resume: --out FILE.json is needed")
+    if not arguments.minutes > 0:
+        parser.error(f"--minutes {arguments.minutes:g}: more than 0 are needed")
     arguments.shapes = arguments.shapes.split(",") if arguments.shapes is not None else []
     for shape in arguments.shapes:
         try:
@@ -140,23 +152,44 @@ def main(words: list[str]) -> int:
         parser.error(f"--devices {arguments.devices}: {fault}")
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = {"date": now, "rounds": arguments.rounds, **arguments.context, "machine": found, "shapes": {}}
+    if arguments.resume:
+        try:
+            gone_on_from(arguments.out, report)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+            parser.error(f"--resume {arguments.out}: {fault}")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
     free = SimpleQueue()
     for name in names or [None]:
         free.put(name)
-    measured = {}
+    end, longest, left = time.monotonic() + 60 * arguments.minutes, 0.0, []
+
+    def measure_in_time(shape: str) -> list[dict] | None:
+        nonlocal longest
+        begun = time.monotonic()
+        if interrupted.is_set() or begun + longest > end:
+            left.append(shape)
+            return None
+        results = measure(shape, arguments, free)
+        longest = max(longest, time.monotonic() - begun)
+        return results
+
     with ThreadPoolExecutor(free.qsize()) as pool:
         # The longest first, so that no GPU has it alone at the end.
-        running = {pool.submit(measure, shape, arguments, free): shape
-                   for shape in sorted(shapes, key=work_of, reverse=True)}
+        running = {pool.submit(measure_in_time, shape): shape
+                   for shape in sorted(set(shapes) - set(report["shapes"]), key=work_of, reverse=True)}
         for done in as_completed(running):
-            measured[running[done]] = done.result()
-            print(table(running[done], measured[running[done]]), flush=True)
-            report["shapes"] = {shape: measured[shape] for shape in shapes if shape in measured}
+            if done.result() is None:
+                continue
+            report["shapes"][running[done]] = done.result()
+            print(table(running[done], done.result()), flush=True)
+            report["shapes"] = {shape: report["shapes"][shape] for shape in [*shapes, *report["shapes"]]
+                                if shape in report["shapes"]}
             if arguments.out:  # anew after each shape: what is measured is kept
                 arguments.out.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    if interrupted.is_set():
+    if left:
+        print(f"bench/peers: left are {', '.join(left)}", file=sys.stderr)
+    if interrupted.is_set() or left:
         return 5
     nothing = [shape for shape, results in report["shapes"].items() if not any("step_ms" in each for each in results)]
     if nothing:

@@ -74,6 +74,7 @@ def measure_on(shape: str, arguments: argparse.Namespace, environment: dict[str,
         result = results[name]
         if "reason" in result:
             continue
+        result["by_round"] = {what: [round(values[what], 3) for values in rounds] for what in rounds[0]}
         for what in rounds[0]:
             middle, low, high = median_interval([values[what] for values in rounds])
             key = what if what.endswith("_joules") else f"{what}_ms"

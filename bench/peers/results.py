@@ -17,6 +17,21 @@ def store(path: Path, folder: Path) -> Path:
     return keep(result, folder, "peers", result["machine"]["device"], {"kernel": result.get("kernel", "unknown")})
 
 
+def gone_on_from(path: Path, report: dict) -> None:
+    """Puts the date and the shapes of a result into `report`, none of them interrupted; nothing from an empty file, which
+    --out may have made. ValueError where it was measured otherwise than `report` is."""
+    text = path.read_text(encoding="utf-8")
+    if not text:
+        return
+    before = json.loads(text)
+    for key in sorted((set(before) | set(report)) - {"date", "shapes"}):
+        if before.get(key) != report.get(key):
+            raise ValueError(f"it has {key} {before.get(key)!r} and not {report.get(key)!r}")
+    report["date"] = before["date"]
+    report["shapes"] = {shape: results for shape, results in before["shapes"].items()
+                        if not any(result.get("reason", "").endswith("interrupted") for result in results)}
+
+
 def read(name: str, path: Path, arguments: argparse.Namespace) -> str:
     """Returns what is printed for --name path."""
     if name == "store":

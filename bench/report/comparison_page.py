@@ -53,6 +53,18 @@ def error_row(target: dict[str, Any]) -> list[str]:
     return [target["kernel"], f"{accuracy['judged']} of {accuracy['problems']}", *cells]
 
 
+def short_table(targets: list[dict[str, Any]]) -> str:
+    """README.md's table: the kernels that ran, with the largest error of a log-probability over the largest honest one."""
+    rows = []
+    for target in targets:
+        if not target.get("cases"):
+            continue
+        cells = found_row(target)
+        error = [number(each["largest"]) for each in target["accuracy"]["outputs"] if each["output"] == "logprob"]
+        rows.append([cells[0], cells[1], *cells[3:7], *(error or ["–"])])
+    return markdown.table(["kernel", "version", "wrong", "suspect", "roundings", "deterministic", "logprob"], "llrrrlr", rows)
+
+
 def words_of(targets: list[dict[str, Any]]) -> str:
     lines = []
     for target in targets:

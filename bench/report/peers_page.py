@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 
+from . import fastest as beside_fastest
 from . import markdown
 from .peer_tables import figures, measured, steps
 from .stored import power, spoken
@@ -57,13 +58,22 @@ def said(shapes: dict[str, list[dict]]) -> str:
     return "\n".join(lines)
 
 
-def values(result: dict) -> dict[str, str]:
+def newest(result: dict) -> dict[str, str]:
+    shapes = result["shapes"]
+    return {"newest_date": result["date"][:10], "newest_rounds": str(result["rounds"]),
+            "newest_figures": beside_fastest.figures_table(shapes), "newest_times": beside_fastest.times(shapes),
+            "newest_absent": beside_fastest.absent(shapes)}
+
+
+def values(result: dict, fast: dict) -> dict[str, str]:
     shapes = result["shapes"]
     named = {entry["name"]: entry for entry in shapes[HEAD]}
     errs = [named[name]["errors"]["logprob"]["max"] for name in ("CCE torch_compile", f"{OURS}, logits saved")]
     ours_everywhere, cute = ([entry["errors"]["logprob"]["max"] for results in shapes.values() for entry in results
                               if entry["name"] == name and "step_ms" in entry] for name in (OURS, CUTE))
     return {
+        **newest(fast),
+        "measured": result["date"][:10],
         "rounds": str(result["rounds"]),
         "devices": str(result["machine"]["devices"]),
         "apart": result.get("apart", "none was measured apart"),

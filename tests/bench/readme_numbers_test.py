@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests README.md's section "How good": every number has a link to a stored result, or to a page made of them."""
+"""Tests README.md's section "How good", every number of which has a link to a stored result, or to a page made of them, and
+its table of public kernels."""
 
 import re
 import sys
@@ -8,6 +9,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+from report.comparison_page import short_table
 from report.pages import CAMPAIGNS, PAGES
 from report.peers_page import ahead
 from report.speed_page import HEAD, entries
@@ -61,6 +63,10 @@ class ReadmeNumbers(unittest.TestCase):
             linked = [target.split("#")[0] for _, target in LINK.findall(item) if ":" not in target]
             there = set().union(*(figures((ROOT / target).read_text(encoding="utf-8")) for target in linked))
             self.assertLessEqual(figures(item) - {10.0}, there, item)
+
+    # Fails if the comparison was made anew and README.md still has the table of the one before.
+    def test_the_comparison(self):
+        self.assertIn(short_table(find("comparison.json").data["targets"]), (ROOT / "README.md").read_text(encoding="utf-8"))
 
     # Fails if one of these rows says another number than the results do, be it one that stands elsewhere in the page.
     def test_rows_say_what_was_measured(self):

@@ -28,7 +28,8 @@ class Arguments(Scratch):
                              (["--shapes", "8x8x8,8x8x9,8x8x8"], "8x8x8 stands there 2 times"),
                              (["--peers", "("], "--peers: '('"), (["--context", "x"], "--context 'x'"),
                              (["--context", "shapes=1"], "--context 'shapes=1'"), (["--devices", "0,"], "--devices '0,'"),
-                             (["--devices", "x"], "--devices 'x'")]:
+                             (["--devices", "x"], "--devices 'x'"), (["--resume"], "--out FILE.json is needed"),
+                             (["--minutes", "0"], "--minutes 0")]:
             status, _, err = self.run_script("peers", *words)
             self.assertEqual(status, 2)
             self.assertIn(named, err)
@@ -63,6 +64,29 @@ class Arguments(Scratch):
             status, out, err = self.with_a_torch(*words)
             self.assertEqual((status, out), (2, ""))
             self.assertIn(named, err)
+
+    # Fails if a shape that is there is lost or measured again, if an interrupted one is kept, or if what was measured
+    # otherwise stands beside it.
+    def test_resume(self):
+        out = self.root / "peers.json"
+        self.with_a_torch("--out", out)
+        there = json.loads(out.read_text(encoding="utf-8"))
+        there["shapes"] = {"8x8x16": [{"name": "a", "reason": "at round 2: interrupted"}], "8x8x8": [{"name": "kept"}]}
+        out.write_text(json.dumps(there), encoding="utf-8")
+        status, _, err = self.with_a_torch("--out", out, "--resume", "--rounds", "7")
+        self.assertEqual(status, 2)
+        self.assertIn("it has rounds 10 and not 7", err)
+        self.with_a_torch("--shapes", "8x8x16,8x16x8", "--out", out, "--resume")
+        found = json.loads(out.read_text(encoding="utf-8"))
+        self.assertEqual(list(found["shapes"]), ["8x8x16", "8x16x8", "8x8x8"])
+        self.assertEqual(found["shapes"]["8x8x8"], [{"name": "kept"}])
+        self.assertEqual(found["shapes"]["8x8x16"][0]["name"], "the worker")
+        self.assertEqual(found["date"], there["date"])
+
+    # Fails if a shape begins for which there is no time, or if nobody is told.
+    def test_minutes(self):
+        status, out, err = self.with_a_torch("--minutes", "1e-9")
+        self.assertEqual((status, out, err), (5, "", "bench/peers: left are 8x8x8\n"))
 
     def test_without_pytorch_or_a_gpu(self):
         (self.root / "torch").mkdir()

@@ -51,6 +51,7 @@ class Measure(Measured):
         self.assertEqual([found[name][0] for name in ("over_ours", "row_over_ours", "joules_over_ours", "burst_over_ours")],
                          [1.0, 2.0, 1.5, 0.5])
         self.assertNotIn("step_joules_ms", found)
+        self.assertEqual(found["by_round"]["step_joules"], [4.5, 4.545, 4.59, 4.635, 4.68, 4.725])
 
     def test_one_that_refuses_is_not_tried_again(self):
         refused = {"peer": "no", "contract": "rows", "reason": "ValueError: V"}

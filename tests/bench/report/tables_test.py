@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+from report import fastest
 from report.found_page import gpu_table
 from report.gpu_page import torch_table
 from report.mutant_table import Mutant
@@ -30,6 +31,23 @@ class Tables(unittest.TestCase):
         lines = smallest_table({"host": [tally], "other": [tally]}).splitlines()
         self.assertEqual(lines[2], "| swallowed terms of a dot product | `host` | 0.700 |  |  |  |  |")
         self.assertIn("| swallowed terms of a gradient | `other` |  |  |  |  | 0.800 |", lines)
+
+    # Fails if a ratio is that of medians where rounds are known, if the median is held to what was asked, if ours in forward
+    # stands where it may not, or if turns pass for rows.
+    def test_the_fastest_peer(self):
+        def of(name: str, *row: float, **more: object) -> dict:
+            rounds = {"row_step": row, "burst_step": row}
+            return peer(name, row[0], 1.0, contract="mean", row_step_ms=sorted(row)[2], burst_step_ms=row[0], by_round=rounds, **more)
+        ours, theirs = [0.9, 0.95, 1.9, 0.99, 1.02, 0.97], [1.0, 1.0, 2.0, 1.0, 1.0, 1.0]
+        large, mean = "8192x4096x151936", "8192x2048x131072"
+        results = [of(fastest.SAVED, *ours), of(fastest.IN_FORWARD, *[0.5] * 6), of("fast", *theirs), of("slow", *[9.0] * 6)]
+        rows = fastest.figures({large: results, mean: results})
+        self.assertEqual(rows[0], [large, "in rows", fastest.SAVED, "fast", "0.96", "0.960 (0.900 to 1.020)", "no"])
+        self.assertEqual(rows[2][2], fastest.IN_FORWARD)
+        self.assertEqual(rows[2][4:], ["0.99", "0.500 (0.250 to 0.500)", "yes"])
+        turns = [peer(fastest.SAVED, 1.0, 1.0), peer("fast", 2.0, 1.0)]
+        self.assertEqual(fastest.figures({large: turns}),
+                         [[large, "in turns", fastest.SAVED, "fast", "0.96", "0.500", "yes"]])
 
     # Fails if a peer that needs memory for the logits stands among those that do not, or ours is taken for a peer.
     def test_who_is_ahead(self):
