@@ -84,7 +84,8 @@ def main(words: list[str]) -> int:
         say(f"{words[1]}: {error.strerror}")
         return 127
     if not _files(asked.dir) - before:
-        say(f"nothing was captured in {asked.dir}: no chosen call of a function that is recognised")
+        named = f", nor of {', '.join(asked.functions)}, if its module was imported at all" if asked.functions else ""
+        say(f"nothing was captured in {asked.dir}: no chosen call of a function that is recognised{named}")
     return status
 
 

@@ -61,6 +61,8 @@ class Start(unittest.TestCase):
         ended = self.launched("dir=d", "--", sys.executable, "-c", "print('ran'); raise SystemExit(7)")
         self.assertEqual((ended.returncode, ended.stdout), (7, "ran\n"))
         self.assertIn(f"nothing was captured in {self.path}/d: no chosen call of a function that is recognised", ended.stderr)
+        ended = self.launched("dir=d,function=no.such:loss", "--", "true")
+        self.assertIn("recognised, nor of no.such:loss, if its module was imported at all\n", ended.stderr)
         self.assertEqual(self.launched("dir=d", "--", "sh", "-c", "kill -TERM $PPID; sleep 20").returncode, 128 + 15)
         self.assertEqual(self.launched("dir=d", "--", self.path / "nothing").returncode, 127)
         self.assertEqual(self.launched("dir=d").returncode, 2)
