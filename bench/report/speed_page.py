@@ -32,25 +32,10 @@ def all_shapes(found: dict[str, dict]) -> str:
         [spoken(shape), *(cell(found.get(f"{name}/{shape}")) for name in PASSES)] for shape in shapes))
 
 
-# Measured of later builds: (what, result, benchmark, asked at most).
-LATER = [
-    *[(f"forward of {words} ÷ reading weight once", "few", f"weight_once/forward/{rows}x4096x{vocabulary}", 1.20)
-      for vocabulary in (151936, 128256) for rows, words in ((1, "1 row"), (16, "16 rows"), (64, "64 rows"))],
-    ("gradients in forward of 128 rows ÷ reading weight three times", "few",
-     "weight_thrice/gradients_in_forward/128x4096x151936", 1.15),
-    ("gradients in forward of 131072 rows ÷ four times 32768", "blocks",
-     "per_token/gradients_in_forward/131072x4096x131072", 1.03),
-]
-
-
-def later_table(few: dict, blocks: dict) -> str:
-    """What was asked of few and of many rows, by the newest build in each result, with what it held at most."""
-    found = {"few": few["runs"][0], "blocks": blocks}
-    rows = []
-    for what, of, name, most in LATER:
-        entry = found[of]["benchmarks"][name]
-        rows.append([*figures.row(what, name, entry, "ratio", most), f"{memory_of(entry):.0f}"])
-    return table(["", "at", "asked, at most", "measured", "reached", "MiB"], "llrrlr", rows)
+def sources(program: dict, few: dict, blocks: dict) -> list[figures.Source]:
+    """Returns what was measured, the newest first."""
+    found = [(few["date"], few["runs"][0]["benchmarks"]), (blocks["date"], blocks["benchmarks"]), figures.source_of(program)]
+    return sorted(found, key=lambda source: source[0], reverse=True)
 
 
 def few_rows_beside_peers(few: dict) -> str:
@@ -84,13 +69,14 @@ def dump_table(result: dict) -> str:
 
 def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few: dict, blocks: dict) -> dict[str, str]:
     found = entries(program)
-    asked = figures.rows(program)
+    asked = figures.rows(sources(program, few, blocks))
     whole = [entry for name, entry in found.items()
              if name.split("/")[0] in ("forward", "backward") and not name.endswith("_half_ignored")]
     return {
         "headline": headline(found),
         "asked": figures.asked_table(asked),
-        "reached": str(sum(row[-1] == "yes" for row in asked)),
+        "reached": str(sum(row[4] == "yes" for row in asked)),
+        "not_measured": str(sum(not row[-1] for row in asked)),
         "figures": str(len(asked)),
         "slower": str(sum(entry["ratio"] > 1 for entry in whole)),
         "passes": str(len(whole)),
@@ -99,7 +85,6 @@ def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few:
         "per_token": f"{found['per_token/forward_backward/32768x4096x131072']['ratio']:.3f}",
         "weight_once": f"{found['weight_once/forward/128x4096x151936']['ratio']:.2f}",
         "measured": program["context"]["date"][:10],
-        "later": later_table(few, blocks),
         "few_rows": few_rows_beside_peers(few),
         "split": split_table([split_host, split_hopper]),
         "dump": dump_table(dump),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-from report.figures import ASKED
+from report.figures import ASKED, rows
 from results import Scratch, failed, pair, result
 
 
@@ -29,28 +29,38 @@ class Figures(Scratch):
 
     def test_every_figure_that_was_asked_has_a_row(self):
         status, lines, _ = self.lines(all_at(1.0))
-        rows = [line for line in lines if line.endswith(("| yes |", "| no |"))]
+        rows = [line for line in lines if line.endswith("| yes | 2026-11-22 |")]
         self.assertEqual(len(rows), len(ASKED))
         self.assertEqual(status, 0)  # exactly what is asked is reached
         self.assertTrue(lines[0].startswith("NVIDIA H200, CUDA 13.0, cuBLAS 13.0.2, 2026-11-22, kernel tree 0123"))
 
     def test_one_that_is_not_reached(self):
-        status, lines, _ = self.lines(all_at(0.9, **{"backward.8192x2048x131072": 1.001}))
+        status, lines, _ = self.lines(all_at(0.9, **{"sustained.forward.8192x2048x131072": 1.001}))
         self.assertEqual(status, 1)
-        self.assertEqual([line for line in lines if line.endswith("| no |")],
-                         ["| backward ÷ three GEMMs | 8192x2048x131072 | 1.05 | 1.051 (0.490 to 0.510) | no |"])
+        self.assertEqual([line for line in lines if "| no |" in line],
+                         ["| forward ÷ one GEMM, in rows | 8192x2048x131072 | 1.00 | 1.001 (0.490 to 0.510) | no | 2026-11-22 |"])
 
     def test_memory_is_workspace_and_saved(self):
         name = "backward/8192x4096x151936"
         status, lines, _ = self.lines(result(pair(name, 0.9, workspace=449.9, saved=0.2)))
         self.assertEqual(status, 1)
-        self.assertIn("| memory of backward, MiB | 8192x4096x151936 | 450 | 450.1 | no |", lines)
+        self.assertIn("| memory of backward, MiB | 8192x4096x151936 | 450 | 450.1 | no | 2026-11-22 |", lines)
 
     def test_not_measured_is_not_reached(self):
-        status, lines, _ = self.lines(result(failed("forward/8192x4096x131072", "out of memory")))
+        status, lines, _ = self.lines(result(failed("burst/forward/8192x4096x151936", "out of memory")))
         self.assertEqual(status, 1)
-        self.assertIn("| forward ÷ one GEMM | 8192x4096x131072 | 0.95 | failed: out of memory | no |", lines)
-        self.assertIn("| forward ÷ one GEMM | 8192x4096x151936 | 0.95 | not measured | no |", lines)
+        self.assertIn("| forward ÷ one GEMM, after rest | 8192x4096x151936 | 0.97 | failed: out of memory | no | 2026-11-22 |",
+                      lines)
+        self.assertIn("| forward ÷ one GEMM, in rows | 8192x4096x151936 | 0.99 | not measured | no |  |", lines)
+
+    # Fails if an older result hides a newer one, or stands without its own date.
+    def test_the_first_source_counts(self):
+        name = "half_ignored/forward_backward/8192x4096x151936"
+        new, old = ({name: pair(name, ratio)} for ratio in (0.5, 0.6))
+        old["forward/8192x4096x151936"] = pair("x", 1.0, workspace=96.5, saved=0.0)
+        found = {row[0]: row[3:] for row in rows([("newer", new), ("older", old)])}
+        self.assertEqual(found["half the rows ignored ÷ none"][1:], ["yes", "newer"])
+        self.assertEqual(found["memory of forward, MiB"], ["96.5", "no", "older"])
 
     def test_no_result(self):
         status, _, err = self.lines({"benchmarks": [{}]})
