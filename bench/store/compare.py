@@ -89,8 +89,7 @@ def compared(program: Path, name: str, given: argparse.Namespace, gpu: str) -> d
     words = [str(program), "compare", target_of(OWN), target_of(name), "--cases", str(given.cases), "--problems",
              str(given.problems), "--palette", str(given.palette), "--shrink-time", f"{given.shrink}s", "--jobs", "1", "--json",
              "--out", str(kept.with_suffix("")), "--python", given.python]
-    status, said, why = ran(words, environment, SECONDS)
-    kept.with_suffix(".log").write_text(why, encoding="utf-8")
+    status, said, why = ran(words, environment, SECONDS, log=kept.with_suffix(".log"))
     if status not in (*PASSED, None, INTERRUPTED):
         raise Refused(f"{name}: plumb compare ended with {status}: {last_line(why)}", 3)
     if status not in PASSED:

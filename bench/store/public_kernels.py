@@ -24,6 +24,7 @@ tree; 3 what plumb says is no result; 4 PYTHON lacks torch or triton; 5 not ever
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -97,11 +98,13 @@ def environment_of(gpu: str | None, cache: Path) -> dict[str, str]:
     return found | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})
 
 
-def ran(words: list[str], environment: dict[str, str], seconds: float, folder: Path | None = None) -> tuple[int | None, str, str]:
-    """(status or None where it did not end, stdout, stderr). It is interrupted once its time is over, so that plumb says what
-    it has, and killed KILL_AFTER seconds later."""
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", cwd=folder,
-                          env=os.environ | environment, start_new_session=True) as process:
+def ran(words: list[str], environment: dict[str, str], seconds: float, folder: Path | None = None,
+        log: Path | None = None) -> tuple[int | None, str, str]:
+    """(status or None where it did not end, stdout, stderr). What it says on stderr is in `log` while it runs. It is
+    interrupted once its time is over, so that plumb says what it has, and killed KILL_AFTER seconds later."""
+    with (log.open("w+", encoding="utf-8", errors="replace") if log else contextlib.nullcontext(subprocess.PIPE) as errors,
+          subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace", cwd=folder,
+                           env=os.environ | environment, start_new_session=True) as process):
         try:
             out, why = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -112,7 +115,7 @@ def ran(words: list[str], environment: dict[str, str], seconds: float, folder: P
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
                 return None, "", f"no end in {seconds:g} s"
-    return process.returncode, out, why
+    return process.returncode, out, log.read_text(encoding="utf-8", errors="replace") if log else why
 
 
 def last_line(text: str) -> str:

@@ -9,6 +9,7 @@ import unittest
 
 from scratch import Tree
 from store.adapters import ADAPTERS
+from store.public_kernels import ran
 
 # Compares what it is given: the second target of a pair is not there if it is CCE. Interrupted where a file says so, or for a
 # target that one names.
@@ -50,6 +51,11 @@ class Compare(Tree):
     def compare(self, *words):
         path = f"{self.root}/bin:{os.environ['PATH']}"
         return self.run_store("compare", "--python", self.root / "python", *words, PATH=path)
+
+    # Fails if what a comparison says is lost where the machine is gone before its end.
+    def test_a_log_is_there_while_it_runs(self):
+        log = self.root / "x.log"
+        self.assertEqual(ran(["sh", "-c", f"echo told >&2; cat {log}; exit 5"], {}, 60, log=log), (5, "told\n", "told\n"))
 
     # Fails if a kernel is left out or compared twice, or out of the list's order, if what is not there is hidden, or if what is
     # through runs again.
