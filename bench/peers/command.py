@@ -17,14 +17,15 @@ Time: CUDA events, median of R rounds (default 10) in each of which every peer i
 of its own steps: a GPU at its power limit gives whoever comes after a light kernel a higher clock, up to a tenth of
 the time. forward is without gradients (torch.no_grad); step is forward and backward; backward is the part of the step
 after its forward, next to nothing for a peer that computes gradients in the forward pass. over_ours: step over our
-step, median over rounds and its 95 % interval; `by_round` has each round's numbers. --regimes adds to each round a second of steps of one kind, with the
-energy that the board takes where NVML counts it (row_step_ms, step_joules), and a step and a forward pass alone after
-50 ms of rest (burst_step_ms, burst_forward_ms); R is 12 then. Memory: the largest that torch's allocator held beyond inputs, outputs
-and gradients. Error: against float64 (bench/peers/oracle.py).
+step, median over rounds and its 95 % interval; by_round has each round's numbers. --regimes adds to each round a second of
+steps of one kind, with the energy that the board takes where NVML counts it (row_step_ms, step_joules), and a step and a
+forward pass alone after 50 ms of rest (burst_step_ms, burst_forward_ms); R is 12 then. Memory: the largest that torch's
+allocator held beyond inputs, outputs and gradients. Error: against float64 (bench/peers/oracle.py).
 
---limit S ends a peer that says nothing for so long at first [180]; quack's tuning at 8192 rows takes longer. --resume goes
-on with FILE.json, which has to be of the same rounds, context and machine: it keeps its shapes, and measures those that it
-lacks or in which it was interrupted. --minutes M begins no shape that would end later, by the longest so far.
+  --limit S     ends a peer that says nothing for so long at first [180]; quack's tuning at 8192 rows takes longer
+  --resume      goes on with FILE.json, which has to be of the same rounds, context and machine: it keeps the shapes there, and
+                measures those that it lacks or in which it was interrupted
+  --minutes M   begins no shape that would end later than M minutes from now, by the longest so far
 
 The peers come with `pip install verl liger-kernel cut-cross-entropy quack-kernels "nvidia-cutlass-dsl[cu13]" cuda-tile`
 (the last for the cuTile peers); verl may be installed without its dependencies. quack-kernels 0.6.5 needs
@@ -41,17 +42,17 @@ import json
 import re
 import signal
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 
 from report.command_line import pattern
+from report.deadline import Deadline
 from report.peer_tables import table
 
 from .measure import LEAST_ROUNDS, machine, measure, visible
 from .process import interrupted
-from .results import gone_on_from, read
+from .results import go_on_from, read
 from .worker import shape_of
 
 BENCH = Path(__file__).resolve().parents[1]  # or the folder of bench/run --stage
@@ -117,6 +118,37 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
     return parser, arguments
 
 
+def measure_all(shapes: list[str], arguments: argparse.Namespace, devices: list[str], report: dict) -> list[str]:
+    """Puts the results of `shapes` into `report`, in that order, and writes it after each. Returns the shapes for which there
+    was no time."""
+    free = SimpleQueue()
+    for name in devices or [None]:
+        free.put(name)
+    deadline, left = Deadline(arguments.minutes), []
+
+    def measure_in_time(shape: str) -> list[dict] | None:
+        if interrupted.is_set() or not deadline.has_time():
+            return None
+        with deadline.piece():
+            return measure(shape, arguments, free)
+
+    with ThreadPoolExecutor(free.qsize()) as pool:
+        # The longest first, so that no GPU has it alone at the end.
+        lacking = sorted(set(shapes) - set(report["shapes"]), key=work_of, reverse=True)
+        running = {pool.submit(measure_in_time, shape): shape for shape in lacking}
+        for done in as_completed(running):
+            shape, results = running[done], done.result()
+            if results is None:
+                left.append(shape)
+                continue
+            print(table(shape, results), flush=True)
+            found = report["shapes"] | {shape: results}
+            report["shapes"] = {each: found[each] for each in [*shapes, *found] if each in found}
+            if arguments.out:  # anew after each shape: what is measured is kept
+                arguments.out.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return left
+
+
 def main(words: list[str]) -> int:
     parser, arguments = parse(words)
     for name in STORED:
@@ -154,39 +186,12 @@ def main(words: list[str]) -> int:
     report = {"date": now, "rounds": arguments.rounds, **arguments.context, "machine": found, "shapes": {}}
     if arguments.resume:
         try:
-            gone_on_from(arguments.out, report)
+            go_on_from(arguments.out, report)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
             parser.error(f"--resume {arguments.out}: {fault}")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
-    free = SimpleQueue()
-    for name in names or [None]:
-        free.put(name)
-    end, longest, left = time.monotonic() + 60 * arguments.minutes, 0.0, []
-
-    def measure_in_time(shape: str) -> list[dict] | None:
-        nonlocal longest
-        begun = time.monotonic()
-        if interrupted.is_set() or begun + longest > end:
-            left.append(shape)
-            return None
-        results = measure(shape, arguments, free)
-        longest = max(longest, time.monotonic() - begun)
-        return results
-
-    with ThreadPoolExecutor(free.qsize()) as pool:
-        # The longest first, so that no GPU has it alone at the end.
-        running = {pool.submit(measure_in_time, shape): shape
-                   for shape in sorted(set(shapes) - set(report["shapes"]), key=work_of, reverse=True)}
-        for done in as_completed(running):
-            if done.result() is None:
-                continue
-            report["shapes"][running[done]] = done.result()
-            print(table(running[done], done.result()), flush=True)
-            report["shapes"] = {shape: report["shapes"][shape] for shape in [*shapes, *report["shapes"]]
-                                if shape in report["shapes"]}
-            if arguments.out:  # anew after each shape: what is measured is kept
-                arguments.out.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    left = measure_all(shapes, arguments, names, report)
     if left:
         print(f"bench/peers: left are {', '.join(left)}", file=sys.stderr)
     if interrupted.is_set() or left:

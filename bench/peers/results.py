@@ -17,7 +17,7 @@ def store(path: Path, folder: Path) -> Path:
     return keep(result, folder, "peers", result["machine"]["device"], {"kernel": result.get("kernel", "unknown")})
 
 
-def gone_on_from(path: Path, report: dict) -> None:
+def go_on_from(path: Path, report: dict) -> None:
     """Puts the date and the shapes of a result into `report`, none of them interrupted; nothing from an empty file, which
     --out may have made. ValueError where it was measured otherwise than `report` is."""
     text = path.read_text(encoding="utf-8")

@@ -81,7 +81,7 @@ def main(words: list[str]) -> int:
     def measure(name: str, out: Path) -> None:
         pieces.process("training.ratios", given, name, out, *([str(given.checkpoint.resolve())] if given.checkpoint else []))
 
-    parts = pieces.measured(PARTS, given.keep, given.end, measure)
+    parts = pieces.measured(PARTS, given.keep, given.deadline, measure)
     if parts is None:
         return pieces.LEFT
     with refusing(f"{given.keep}: nothing stored", 3):

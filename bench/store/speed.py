@@ -18,11 +18,11 @@ import argparse
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 from report.command_line import Refused, load, pattern, refusing
+from report.deadline import Deadline
 
 from store import stored
 
@@ -54,9 +54,8 @@ def listed(stage: Path, only: re.Pattern[str]) -> list[str]:
     return names
 
 
-def measure(stage: Path, names: list[str], path: Path) -> float:
-    """Runs these benchmarks into `path`; the seconds that they took."""
-    begun = time.monotonic()
+def measure(stage: Path, names: list[str], path: Path) -> None:
+    """Runs these benchmarks into `path`."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     # Google Benchmark adds /iterations:1/manual_time to a registered name, and matches it as a whole.
@@ -66,7 +65,6 @@ def measure(stage: Path, names: list[str], path: Path) -> float:
     if done.returncode not in (0, 1) or not part.exists() or not part.stat().st_size:
         raise Refused(f"cuda_bench ended with status {done.returncode} and no result", 3)
     part.replace(path)
-    return time.monotonic() - begun
 
 
 def joined(found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -90,18 +88,19 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def main(words: list[str]) -> int:
     arguments = parse(words)
-    end = time.monotonic() + 60 * arguments.minutes
+    deadline = Deadline(arguments.minutes)
     stage, out = arguments.stage.resolve(), arguments.out
     folder = out.with_name(out.name + ".pieces")
     folder.mkdir(parents=True, exist_ok=True)
-    longest, found, left = 0.0, [], []
+    found, left = [], []
     for shape, names in pieces_of(listed(stage, arguments.only)).items():
         path = folder / f"{shape}.json"
         if not path.exists():
-            if left or time.monotonic() + longest > end:
+            if left or not deadline.has_time():
                 left.append(shape)
                 continue
-            longest = max(longest, measure(stage, names, path))
+            with deadline.piece():
+                measure(stage, names, path)
         with refusing(f"{path}: no result of cuda_bench"):
             piece = load(path)
             ran = {entry.get("run_name", entry["name"]) for entry in piece["benchmarks"]}

@@ -21,11 +21,11 @@ import argparse
 import csv
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 from report.command_line import Refused, load, refusing
+from report.deadline import Deadline
 
 from store import stored, trees
 
@@ -98,7 +98,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def main(words: list[str]) -> int:
     arguments = parse(words)
-    end = time.monotonic() + 60 * arguments.minutes
+    deadline = Deadline(arguments.minutes)
     about = {"build": build_of(arguments.stage), "machine": machine()}
     measured: list[dict[str, Any]] = []
     if arguments.out.exists():
@@ -108,16 +108,15 @@ def main(words: list[str]) -> int:
                 raise Refused(f"{arguments.out} is of another build or machine")
             measured = before["measured"]
     there = {(each["shape"], each["pass"], each["side"]) for each in measured}
-    longest, left = 0.0, []
+    left = []
     for one in [(shape, what, side) for shape in arguments.shapes.split(",") for what in PASSES for side in SIDES]:
         if one in there:
             continue
-        if left or time.monotonic() + longest > end:
+        if left or not deadline.has_time():
             left.append(one)
             continue
-        begun = time.monotonic()
-        measured.append(measure(arguments.ncu, arguments.stage.resolve(), *one))
-        longest = max(longest, time.monotonic() - begun)
+        with deadline.piece():
+            measured.append(measure(arguments.ncu, arguments.stage.resolve(), *one))
         stored.put(arguments.out, {"command": "bench/store traffic", "date": stored.today(), **about, "measured": measured})
     if left:
         print(f"bench/store traffic: left: {', '.join(' '.join(one) for one in left)}")

@@ -89,7 +89,7 @@ def main(words: list[str]) -> int:
         checkpoint = given.keep / CHECKPOINT
         pieces.process("training.train", given, name, out, *([str(checkpoint)] if name == CONTROL else []))
 
-    runs = pieces.measured(RUNS, given.keep, given.end, measure)
+    runs = pieces.measured(RUNS, given.keep, given.deadline, measure)
     if runs is None:
         return pieces.LEFT
     with refusing(f"{given.keep}: nothing stored", 3):

@@ -6,12 +6,12 @@ import argparse
 import hashlib
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from report.command_line import Refused, load, refusing
+from report.deadline import Deadline
 from store import builds, python_targets, stored, trees
 
 from training import text
@@ -44,7 +44,7 @@ def programs() -> str:
 def start(given: argparse.Namespace, **asked: str) -> tuple[dict[str, str], dict[str, Any]]:
     """(the keys of the rooms, what else a result says of where it was measured). Refused where what lies in the folder that
     is kept was begun with other files, on another device, or was asked otherwise."""
-    given.end = time.monotonic() + 60 * given.minutes
+    given.deadline = Deadline(given.minutes)
     _, about, machine = python_targets.start(given)
     if not given.as_built:
         builds.release(ROOT, "plumbline_operator")
@@ -70,21 +70,21 @@ def process(module: str, given: argparse.Namespace, name: str, out: Path, *words
         raise Refused(f"{name}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}", 3)
 
 
-def measured(names: Iterable[str], keep: Path, end: float,
+def measured(names: Iterable[str], keep: Path, deadline: Deadline,
              measure: Callable[[str, Path], None]) -> dict[str, dict[str, Any]] | None:
-    """The pieces by name; None where some are left, since one as long as the longest would end later than `end`."""
-    longest, found, left = 0.0, {}, []
+    """The pieces by name; None where some are left, since there is no time for one more."""
+    found, left = {}, []
     for name in names:
         path = keep / f"{name}.json"
         if not path.exists():
-            if left or time.monotonic() + longest > end:
+            if left or not deadline.has_time():
                 left.append(name)
                 continue
-            begun, part = time.monotonic(), keep / f"{name}.part"
-            measure(name, part)
-            part.replace(path)
-            longest = max(longest, time.monotonic() - begun)
-            print(f"{name}: {longest:.0f} s at most", flush=True)
+            part = keep / f"{name}.part"
+            with deadline.piece():
+                measure(name, part)
+                part.replace(path)
+            print(f"{name}: {deadline.longest:.0f} s at most", flush=True)
         with refusing(f"{path}"):
             found[name] = load(path)
     if left:
