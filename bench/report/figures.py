@@ -7,20 +7,23 @@ measured), 2 usage.
 
 import argparse
 from pathlib import Path
+from typing import NamedTuple
 
 from .benchmark_entry import memory_of, name_of
 from .command_line import load, refusing
 from .markdown import table
+from .median_interval import spoken_interval
 
 LARGE = ["8192x4096x131072", "8192x4096x151936"]
-DEEP, H2048, H1024, H7168 = LARGE[1], "8192x2048x131072", "8192x1024x151936", "4096x7168x129280"
-FEW, FEWEST, VOCABULARIES = (256, 384, 512, 768, 1024, 2048), ((1, "1 row"), (16, "16 rows"), (64, "64 rows")), (128256, 151936)
+H4096, H2048, H1024, H7168 = LARGE[1], "8192x2048x131072", "8192x1024x151936", "4096x7168x129280"
+FEW, VOCABULARIES = (256, 384, 512, 768, 1024, 2048), (128256, 151936)
+FEWEST = ((1, "1 row"), (16, "16 rows"), (64, "64 rows"))
 
 # (what, benchmark, counter, at most). In rows: of one kind, at the power limit. After rest: single calls.
 ASKED: list[tuple[str, str, str, float]] = [
     *[("forward ÷ one GEMM, in rows", f"sustained/forward/{shape}", "ratio", most)
-      for shape, most in [(DEEP, 0.99), (H2048, 1.00), (H1024, 1.03), (H7168, 1.00)]],
-    *[("forward ÷ one GEMM, after rest", f"burst/forward/{shape}", "ratio", 0.97) for shape in (DEEP, H2048, H1024, H7168)],
+      for shape, most in [(H4096, 0.99), (H2048, 1.00), (H1024, 1.03), (H7168, 1.00)]],
+    *[("forward ÷ one GEMM, after rest", f"burst/forward/{shape}", "ratio", 0.97) for shape in (H4096, H2048, H1024, H7168)],
     *[("backward ÷ three GEMMs, in rows", f"sustained/backward/{shape}", "ratio", 1.01) for shape in LARGE],
     *[(f"backward of {rows} rows ÷ three GEMMs", f"few_rows/backward/{rows}x4096x151936", "ratio", 1.10) for rows in FEW],
     *[(f"forward of {words} ÷ reading weight once", f"weight_once/forward/{rows}x4096x{vocabulary}", "ratio", 1.20)
@@ -29,10 +32,10 @@ ASKED: list[tuple[str, str, str, float]] = [
      "ratio", 1.15),
     ("gradients in forward of 131072 rows ÷ four times 32768", "per_token/gradients_in_forward/131072x4096x131072", "ratio",
      1.03),
-    ("half the rows ignored ÷ none", f"half_ignored/forward_backward/{DEEP}", "ratio", 0.55),
-    ("memory of forward, MiB", f"forward/{DEEP}", "MiB", 96),
-    ("memory of backward, MiB", f"backward/{DEEP}", "MiB", 450),
-    ("memory of gradients in forward, MiB", f"gradients_in_forward/{DEEP}", "MiB", 2700),
+    ("half the rows ignored ÷ none", f"half_ignored/forward_backward/{H4096}", "ratio", 0.55),
+    ("memory of forward, MiB", f"forward/{H4096}", "MiB", 96),
+    ("memory of backward, MiB", f"backward/{H4096}", "MiB", 450),
+    ("memory of gradients in forward, MiB", f"gradients_in_forward/{H4096}", "MiB", 2700),
 ]
 # Benchmarks by name, and the date on which they were measured.
 Source = tuple[str, dict[str, dict]]
@@ -45,7 +48,7 @@ def measured(entry: dict | None, counter: str) -> tuple[float | None, str]:
     if counter == "MiB":
         total = memory_of(entry)
         return total, f"{total:.1f}"
-    return entry["ratio"], f"{entry['ratio']:.3f} ({entry['ratio_low']:.3f} to {entry['ratio_high']:.3f})"
+    return entry["ratio"], spoken_interval(entry["ratio"], entry["ratio_low"], entry["ratio_high"])
 
 
 def source_of(result: dict) -> Source:
@@ -53,20 +56,29 @@ def source_of(result: dict) -> Source:
     return result["context"]["date"][:10], {name_of(entry): entry for entry in result["benchmarks"]}
 
 
-def rows(sources: list[Source]) -> list[list[str]]:
-    """Returns (what, at, asked, measured, whether it is reached: yes or no, on which date) of every figure, of the first source
-    that has its benchmark."""
+class Row(NamedTuple):
+    """A figure as a page has it: what was asked, and what was measured on which date; none where it was not."""
+    what: str
+    at: str
+    asked: str
+    measured: str
+    reached: str  # yes or no
+    on: str
+
+
+def rows(sources: list[Source]) -> list[Row]:
+    """Returns every figure, of the first source that has its benchmark."""
     found = []
     for what, name, counter, most in ASKED:
         date, entry = next(((date, entries[name]) for date, entries in sources if name in entries), ("", None))
         figure, words = measured(entry, counter)
         asked = f"{most:.2f}" if counter == "ratio" else str(most)
         reached = "yes" if figure is not None and figure <= most else "no"
-        found.append([what, name.split("/")[-1], asked, words, reached, date])
+        found.append(Row(what, name.split("/")[-1], asked, words, reached, date))
     return found
 
 
-def asked_table(found: list[list[str]]) -> str:
+def asked_table(found: list[Row]) -> str:
     return table(["", "at", "asked, at most", "measured", "reached", "on"], "llrrll", found)
 
 
@@ -81,4 +93,4 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{context['device']}, CUDA {context['cuda']}, cuBLAS {context['cublas']}, {context['date'][:10]}, "
               f"kernel tree {context.get('kernel', 'unknown')}\n")
     print(asked_table(found))
-    return 0 if all(row[4] == "yes" for row in found) else 1
+    return 0 if all(row.reached == "yes" for row in found) else 1

@@ -17,3 +17,8 @@ def median_interval(values: list[float]) -> tuple[float, float | None, float | N
         chance *= (n - rank + 1) / rank
         below += chance
     return middle, values[rank - 1], values[n - rank]
+
+
+def spoken_interval(middle: float, low: float | None, high: float | None) -> str:
+    """Returns a median with its interval as a page has them; the median alone where it has none."""
+    return f"{middle:.3f}" + ("" if low is None else f" ({low:.3f} to {high:.3f})")

@@ -6,6 +6,8 @@ from statistics import median
 from . import markdown
 from .stored import spoken
 
+OURS = "plumbline"
+
 
 def figure(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
@@ -13,6 +15,10 @@ def figure(value: float | None, form: str) -> str:
 
 def measured(results: list[dict]) -> list[dict]:
     return [result for result in results if "step_ms" in result]
+
+
+def ours(result: dict) -> bool:
+    return result["name"].startswith(OURS)
 
 
 def of_error(result: dict, name: str, kind: str) -> str:

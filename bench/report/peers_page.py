@@ -3,18 +3,12 @@
 
 from collections.abc import Callable
 
-from . import fastest as beside_fastest
-from . import markdown
-from .peer_tables import figures, measured, steps
+from . import beside_fastest, markdown
+from .peer_tables import OURS, figures, measured, ours, steps
 from .stored import power, spoken
 
 HEAD = "8192x4096x151936"
-OURS = "plumbline"
 CUTE = "Liger scaled CE, CuTe DSL"
-
-
-def ours(result: dict) -> bool:
-    return result["name"].startswith(OURS)
 
 
 def without_logits(shape: str, result: dict) -> bool:
@@ -62,7 +56,7 @@ def newest(result: dict) -> dict[str, str]:
     shapes = result["shapes"]
     return {"newest_date": result["date"][:10], "newest_rounds": str(result["rounds"]),
             "newest_figures": beside_fastest.figures_table(shapes), "newest_times": beside_fastest.times(shapes),
-            "newest_absent": beside_fastest.absent(shapes)}
+            "newest_said": said(shapes)}
 
 
 def values(result: dict, fast: dict) -> dict[str, str]:

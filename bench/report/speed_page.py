@@ -75,8 +75,8 @@ def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few:
     return {
         "headline": headline(found),
         "asked": figures.asked_table(asked),
-        "reached": str(sum(row[4] == "yes" for row in asked)),
-        "not_measured": str(sum(not row[-1] for row in asked)),
+        "reached": str(sum(row.reached == "yes" for row in asked)),
+        "not_measured": str(sum(not row.on for row in asked)),
         "figures": str(len(asked)),
         "slower": str(sum(entry["ratio"] > 1 for entry in whole)),
         "passes": str(len(whole)),

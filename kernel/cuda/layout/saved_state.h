@@ -12,7 +12,8 @@
 // tile is that of forward's partial sums; first_column may lie inside of one.
 //
 // Where backward may write over exponents (BackwardLayout::ahead), a row begins with memory for `ahead`
-// d_logits, and there are InPlaceRows() rows.
+// d_logits, and there are InPlaceRows() rows. Its last `ahead` elements may serve the totals of
+// grad_hidden in the end (BackwardLayout::totals_behind).
 
 #pragma once
 

@@ -77,8 +77,8 @@ struct BackwardLayout {
   // one are written over exponents of columns before it, which have been read. grad_weight is then
   // computed chunk by chunk, and grad_hidden of all kept columns at the end.
   int64_t ahead = 0;
-  // The totals of grad_hidden have no memory of their own: at the end `ahead` elements of each row of
-  // kept exponents lie behind its d_logits, and have been read when grad_hidden begins.
+  // The totals of grad_hidden have no memory of their own. They lie in the last `ahead` elements of
+  // each row of kept exponents, behind its d_logits: these have been read when grad_hidden begins.
   bool totals_behind = false;
   int64_t padded_rows = 0;  // n up to a multiple of 256
   int64_t at_once = 1;      // stretches that are computed together where a path does so

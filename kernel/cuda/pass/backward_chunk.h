@@ -22,7 +22,7 @@
 
 namespace plumbline::kernel::cuda {
 
-// Pointers into the workspace.
+// Pointers into the workspace; `totals` may point into what is kept (BackwardLayout::totals_behind).
 struct BackwardMemory {
   BackwardList list;
   float *totals, *sums, *apart;

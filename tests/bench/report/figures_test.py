@@ -58,7 +58,7 @@ class Figures(Scratch):
         name = "half_ignored/forward_backward/8192x4096x151936"
         new, old = ({name: pair(name, ratio)} for ratio in (0.5, 0.6))
         old["forward/8192x4096x151936"] = pair("x", 1.0, workspace=96.5, saved=0.0)
-        found = {row[0]: row[3:] for row in rows([("newer", new), ("older", old)])}
+        found = {row.what: list(row[3:]) for row in rows([("newer", new), ("older", old)])}
         self.assertEqual(found["half the rows ignored ÷ none"][1:], ["yes", "newer"])
         self.assertEqual(found["memory of forward, MiB"], ["96.5", "no", "older"])
 

@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-from report import fastest
+from report import beside_fastest
 from report.found_page import gpu_table
 from report.gpu_page import torch_table
 from report.mutant_table import Mutant
@@ -40,14 +40,14 @@ class Tables(unittest.TestCase):
             return peer(name, row[0], 1.0, contract="mean", row_step_ms=sorted(row)[2], burst_step_ms=row[0], by_round=rounds, **more)
         ours, theirs = [0.9, 0.95, 1.9, 0.99, 1.02, 0.97], [1.0, 1.0, 2.0, 1.0, 1.0, 1.0]
         large, mean = "8192x4096x151936", "8192x2048x131072"
-        results = [of(fastest.SAVED, *ours), of(fastest.IN_FORWARD, *[0.5] * 6), of("fast", *theirs), of("slow", *[9.0] * 6)]
-        rows = fastest.figures({large: results, mean: results})
-        self.assertEqual(rows[0], [large, "in rows", fastest.SAVED, "fast", "0.96", "0.960 (0.900 to 1.020)", "no"])
-        self.assertEqual(rows[2][2], fastest.IN_FORWARD)
+        results = [of(beside_fastest.SAVED, *ours), of(beside_fastest.IN_FORWARD, *[0.5] * 6), of("fast", *theirs), of("slow", *[9.0] * 6)]
+        rows = beside_fastest.figures({large: results, mean: results})
+        self.assertEqual(rows[0], [large, "in rows", beside_fastest.SAVED, "fast", "0.96", "0.960 (0.900 to 1.020)", "no"])
+        self.assertEqual(rows[2][2], beside_fastest.IN_FORWARD)
         self.assertEqual(rows[2][4:], ["0.99", "0.500 (0.250 to 0.500)", "yes"])
-        turns = [peer(fastest.SAVED, 1.0, 1.0), peer("fast", 2.0, 1.0)]
-        self.assertEqual(fastest.figures({large: turns}),
-                         [[large, "in turns", fastest.SAVED, "fast", "0.96", "0.500", "yes"]])
+        turns = [peer(beside_fastest.SAVED, 1.0, 1.0), peer("fast", 2.0, 1.0)]
+        self.assertEqual(beside_fastest.figures({large: turns}),
+                         [[large, "in turns", beside_fastest.SAVED, "fast", "0.96", "0.500", "yes"]])
 
     # Fails if a peer that needs memory for the logits stands among those that do not, or ours is taken for a peer.
     def test_who_is_ahead(self):
