@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills bench/SPEED.md: the CUDA operator beside cuBLAS, and how fast the harness judges."""
 
-from . import figures
+from . import beside_fastest, figures
 from .benchmark_entry import memory_of, name_of
 from .markdown import table
+from .median_interval import spoken_interval
 from .stored import grouped, spoken
 
 PASSES = {"forward": "forward ÷ one product", "backward": "backward ÷ three", "forward_backward": "both ÷ four",
@@ -32,9 +33,38 @@ def all_shapes(found: dict[str, dict]) -> str:
         [spoken(shape), *(cell(found.get(f"{name}/{shape}")) for name in PASSES)] for shape in shapes))
 
 
-def sources(program: dict, few: dict, blocks: dict) -> list[figures.Source]:
+def regimes_table(found: dict[str, dict]) -> str:
+    """Passes at the power limit and after rest, each beside cuBLAS's products in rows or calls of their own."""
+    rows = []
+    for name, entry in found.items():
+        regime, _, rest = name.partition("/")
+        if regime == "sustained":
+            burst = found.get(f"burst/{rest}")
+            what, shape = rest.split("/")
+            rows.append([shape, what, f"{entry['ms']:.2f}", f"{entry['ms_reference']:.2f}",
+                         spoken_interval(entry["ratio"], entry["ratio_low"], entry["ratio_high"]),
+                         f"{entry['MHz']:.0f}; {entry['MHz_reference']:.0f}", f"{burst['ms']:.2f}" if burst else "–",
+                         spoken_interval(burst["ratio"], burst["ratio_low"], burst["ratio_high"]) if burst else "–",
+                         f"{memory_of(entry):.0f}"])
+    return table(["", "pass", "in rows, ms", "cuBLAS", "÷ cuBLAS", "MHz, ours; cuBLAS's", "after rest, ms", "÷ cuBLAS", "MiB"],
+                 "llrrrrrrr", sorted(rows, key=lambda row: row[1], reverse=True))
+
+
+def first_calls(result: dict) -> figures.Source:
+    """Returns the slowest first call of a process at each shape, as a source of figures."""
+    return result["date"], {f"first_calls/{each['shape']}": {"ms": each["first_ms"]["largest"]} for each in result["measured"]}
+
+
+def memory_of_step(fast: dict) -> figures.Source:
+    """Returns what gradients in forward hold beyond inputs and outputs at HEAD, as a source of figures."""
+    step = next(each["step_MiB"] for each in fast["shapes"][HEAD] if each["name"] == beside_fastest.IN_FORWARD)
+    return fast["date"][:10], {f"gradients_in_forward/{HEAD}": {"workspace_MiB": step}}
+
+
+def sources(program: dict, few: dict, blocks: dict, regimes: dict, first: dict, fast: dict) -> list[figures.Source]:
     """Returns what was measured, the newest first."""
-    found = [(few["date"], few["runs"][0]["benchmarks"]), (blocks["date"], blocks["benchmarks"]), figures.source_of(program)]
+    found = [(few["date"], few["runs"][0]["benchmarks"]), (blocks["date"], blocks["benchmarks"]), figures.source_of(program),
+             figures.source_of(regimes), first_calls(first), memory_of_step(fast)]
     return sorted(found, key=lambda source: source[0], reverse=True)
 
 
@@ -67,12 +97,15 @@ def dump_table(result: dict) -> str:
     return table(["dump", "judged", "bytes", "threads", "seconds"], "llrrr", rows)
 
 
-def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few: dict, blocks: dict) -> dict[str, str]:
+def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few: dict, blocks: dict, regimes: dict,
+           first: dict, fast: dict) -> dict[str, str]:
     found = entries(program)
-    asked = figures.rows(sources(program, few, blocks))
+    asked = figures.rows(sources(program, few, blocks, regimes, first, fast))
     whole = [entry for name, entry in found.items()
              if name.split("/")[0] in ("forward", "backward") and not name.endswith("_half_ignored")]
     return {
+        "regimes": regimes_table(entries(regimes)),
+        "newest_date": regimes["context"]["date"][:10],
         "headline": headline(found),
         "asked": figures.asked_table(asked),
         "reached": str(sum(row.reached == "yes" for row in asked)),

@@ -72,6 +72,11 @@ def of_device(data: dict) -> str:
     return f"{data['device']}, driver {data['driver']}, CUDA {data['cuda']}, {data['date']}, trees {trees(data)}"
 
 
+def of_stage(data: dict) -> str:
+    machine = data["machine"]
+    return f"{machine['device']}, driver {machine['driver']}, {data['date']}, tree {trees(data['build'])}"
+
+
 def of_plumb(data: dict) -> str:
     machine = data["machine"]
     return f"`{data['command']}`, {machine['cpu']}, {machine['cores']} cores, {machine['compiler']}, {data['date']}, " \
@@ -80,7 +85,7 @@ def of_plumb(data: dict) -> str:
 
 def about(data: dict) -> str:
     """Returns device, versions, date and trees of a stored result, whichever program wrote it."""
-    kinds = {"context": of_program, "shapes": of_peers, "stages": of_device, "cublas": of_device}
+    kinds = {"context": of_program, "shapes": of_peers, "stages": of_device, "cublas": of_device, "build": of_stage}
     said = next((say for key, say in kinds.items() if key in data), of_plumb)(data)
     carried = data.get("carried")
     return said + (f", carried over to {short(carried['to'])}, whose main kernels have the same machine code" if carried

@@ -9,9 +9,9 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+from report import beside_fastest
 from report.comparison_page import short_table
 from report.pages import CAMPAIGNS, PAGES
-from report.peers_page import ahead
 from report.speed_page import HEAD, entries
 from report.stored import ROOT, find
 from report.tightness import campaigns, cell
@@ -72,17 +72,19 @@ class ReadmeNumbers(unittest.TestCase):
     def test_rows_say_what_was_measured(self):
         largest = max(value for pattern in CAMPAIGNS for tally in campaigns(find(pattern).data)
                       for (_, dtype), output, value in tally["tightness"] if (dtype, output) == ("bf16", "logprob"))
-        speed = entries(find("cuda_bench-*.json").data)
-        ratios = [speed[f"{name}/{HEAD}"]["ratio"] for name in ("forward", "backward")]
-        step = next(line for line in ahead(find("peers-*.json").data["shapes"], keeps=True).splitlines()
-                    if line.startswith(f"| {HEAD} |"))
+        speed = entries(find("regimes-h200.json").data)
+        ratios = [speed[f"sustained/{name}/{HEAD}"]["ratio"] for name in ("forward", "backward")]
+        steps = beside_fastest.figures(find("fastest-h200.json").data["shapes"])
+        there = [row[5].split()[0] for row in steps if row[0] == HEAD]
+        ranges = [sorted(row[5].split()[0] for row in steps if row[1] == regime) for regime in ("in rows", "after rest")]
         found = find("selftest.json").data["result"]["statistics"]["mutants"]
         hunts, killed = (sum(defect[name] for defect in found) for name in ("hunts", "killed"))
         text = section((ROOT / "README.md").read_text(encoding="utf-8"))
         for row, says in [("largest error over bound", cell(largest)),
                           ("planted defects found", f"{killed} of {hunts}"),
                           ("forward; backward", "; ".join(f"{ratio:.2f}" for ratio in ratios)),
-                          ("step with logits kept", step.split("|")[-2].strip())]:
+                          ("step with logits kept", "; ".join(there)),
+                          ("… at eleven shapes", "; ".join(f"{found[0]} to {found[-1]}" for found in ranges))]:
             cells = re.findall(rf"^\| {row}[^|]*\| ([^|]*) \|", text, re.MULTILINE)
             self.assertEqual(cells, [says], row)
 

@@ -18,7 +18,7 @@ def all_at(factor, **of_one):
     for _, name, counter, most in ASKED:
         entry = found.setdefault(name, pair(name, 0.5, workspace=1.0, saved=0.0))
         scale = most * of_one.get(name.replace("/", "."), factor)
-        entry.update({"ratio": scale} if counter == "ratio" else {"workspace_MiB": scale - 0.5, "saved_MiB": 0.5})
+        entry.update({"ratio": {"ratio": scale}, "ms": {"ms": scale}, "MiB": {"workspace_MiB": scale - 0.5, "saved_MiB": 0.5}}[counter])
     return result(*found.values())
 
 
@@ -41,7 +41,7 @@ class Figures(Scratch):
                          ["| forward ÷ one GEMM, in rows | 8192x2048x131072 | 1.00 | 1.001 (0.490 to 0.510) | no | 2026-11-22 |"])
 
     def test_memory_is_workspace_and_saved(self):
-        name = "backward/8192x4096x151936"
+        name = "sustained/backward/8192x4096x151936"
         status, lines, _ = self.lines(result(pair(name, 0.9, workspace=449.9, saved=0.2)))
         self.assertEqual(status, 1)
         self.assertIn("| memory of backward, MiB | 8192x4096x151936 | 450 | 450.1 | no | 2026-11-22 |", lines)
@@ -57,7 +57,7 @@ class Figures(Scratch):
     def test_the_first_source_counts(self):
         name = "half_ignored/forward_backward/8192x4096x151936"
         new, old = ({name: pair(name, ratio)} for ratio in (0.5, 0.6))
-        old["forward/8192x4096x151936"] = pair("x", 1.0, workspace=96.5, saved=0.0)
+        old["sustained/forward/8192x4096x151936"] = pair("x", 1.0, workspace=96.5, saved=0.0)
         found = {row.what: list(row[3:]) for row in rows([("newer", new), ("older", old)])}
         self.assertEqual(found["half the rows ignored ÷ none"][1:], ["yes", "newer"])
         self.assertEqual(found["memory of forward, MiB"], ["96.5", "no", "older"])

@@ -12,7 +12,7 @@ from report.found_page import gpu_table
 from report.gpu_page import torch_table
 from report.mutant_table import Mutant
 from report.peers_page import ahead, said
-from report.speed_page import split_table
+from report.speed_page import first_calls, memory_of_step, regimes_table, split_table
 from report.stored import about
 from report.tightness import smallest_table
 
@@ -48,6 +48,21 @@ class Tables(unittest.TestCase):
         turns = [peer(beside_fastest.SAVED, 1.0, 1.0), peer("fast", 2.0, 1.0)]
         self.assertEqual(beside_fastest.figures({large: turns}),
                          [[large, "in turns", beside_fastest.SAVED, "fast", "0.96", "0.500", "yes"]])
+
+    # Fails if calls after rest stand for rows, if a pass without such calls is left out, or the median of first calls counts.
+    def test_the_regimes(self):
+        def entry(ms: float, ratio: float) -> dict:
+            return {"ms": ms, "ms_reference": 2.0, "ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "MHz": 1400.0,
+                    "MHz_reference": 1410.0, "workspace_MiB": 3.5, "saved_MiB": 0.5}
+        lines = regimes_table({"sustained/backward/8x8x8": entry(4.0, 2.0), "burst/forward/8x8x8": entry(1.0, 0.5),
+                               "sustained/forward/8x8x8": entry(3.0, 1.5), "few_rows/backward/8x8x8": entry(9.0, 9.0)}).splitlines()
+        self.assertEqual(lines[2:], ["| 8x8x8 | forward | 3.00 | 2.00 | 1.500 (1.500 to 1.500) | 1400; 1410 | 1.00 | 0.500 (0.500 to 0.500) | 4 |",
+                                     "| 8x8x8 | backward | 4.00 | 2.00 | 2.000 (2.000 to 2.000) | 1400; 1410 | – | – | 4 |"])
+        calls = {"date": "now", "measured": [{"shape": "8x8x8", "first_ms": {"median": 1.0, "largest": 2.0}}]}
+        self.assertEqual(first_calls(calls), ("now", {"first_calls/8x8x8": {"ms": 2.0}}))
+        step = {"name": beside_fastest.IN_FORWARD, "step_MiB": 5.0}
+        fast = {"date": "2026-01-02T03", "shapes": {"8192x4096x151936": [step | {"name": "fast", "step_MiB": 6.0}, step]}}
+        self.assertEqual(memory_of_step(fast), ("2026-01-02", {"gradients_in_forward/8192x4096x151936": {"workspace_MiB": 5.0}}))
 
     # Fails if a peer that needs memory for the logits stands among those that do not, or ours is taken for a peer.
     def test_who_is_ahead(self):
