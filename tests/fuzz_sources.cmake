@@ -56,6 +56,7 @@ set(fuzz_test_sources
   fuzz/cli/lifecycle_test.cc
   fuzz/cli/one_cause_test.cc
   fuzz/cli/report_text_test.cc
+  fuzz/cli/status_line_test.cc
   fuzz/cli/usage_test.cc
   fuzz/compare/comparison_test.cc
   fuzz/consistency/consistency_test.cc

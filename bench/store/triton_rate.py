@@ -23,7 +23,6 @@ no result; 4 the target does not load; 5 interrupted (what ran is stored).
 import argparse
 import json
 import os
-import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -39,21 +38,18 @@ from store.record import COMPLETE, INTERRUPTED, interrupted_with_plumb
 ROOT = trees.ROOT
 LEAST_RATE, MOST_FIRST_CALLS, MOST_SHRINKING = 60.0, 0.25, 1 / 3
 DEFECT = "phantom_columns"
-# A line on progress, every ten seconds where plumb prints to no terminal.
-PROGRESS = re.compile(r"^\w[\w ]*?  (\d+)s of .*?  (\d+) cases  .*  (\d+) skipped", re.MULTILINE)
 
 
-def rate_after(progress: str, said: dict[str, Any], warm_up: float) -> float:
-    """Judged cases a second between the first line of progress after the warm-up and the end. Refused where there is
-    none. A line has the cases that ran; their judged share is taken to be that of the whole campaign."""
-    points = [(float(t), int(cases) - int(skipped)) for t, cases, skipped in PROGRESS.findall(progress)]
-    start = next((point for point in points if point[0] >= warm_up), None)
+def rate_after(said_beside: str, said: dict[str, Any], warm_up: float) -> float:
+    """Judged cases a second between the first object of progress after the warm-up (fuzz/cli/status_line.h) and the end.
+    Refused where there is none."""
+    points = [json.loads(line)["progress"] for line in said_beside.splitlines() if line.startswith('{"progress":')]
+    start = next((point for point in points if point["seconds"] >= warm_up), None)
     target, = said["targets"]
-    ran, end = target["cases"] - target["skipped"], said["elapsed_seconds"]
-    if start is None or end <= start[0] or not ran:
+    judged, end = target["pass"] + target["suspect"] + target["fail"], said["elapsed_seconds"]
+    if start is None or end <= start["seconds"] or not judged:
         raise Refused(f"no progress between {warm_up:g} s and the end", 3)
-    judged = target["pass"] + target["suspect"] + target["fail"]
-    return judged / ran * (ran - start[1]) / (end - start[0])
+    return (judged - start["judged"]) / (end - start["seconds"])
 
 
 def compiled(log: Path) -> tuple[int, float]:

@@ -318,9 +318,15 @@ std::vector<Sighting> CampaignState::AllSightings() {
   return sightings;
 }
 
-int64_t CampaignState::Findings() {
+FindingCounts CampaignState::Findings() {
   const std::lock_guard lock(mutex_);
-  return CountFindings();
+  FindingCounts found;
+  for (const auto& [key, sighting] : state_.sightings) {
+    if (!sighting.part_of.empty()) continue;
+    const Finding& finding = sighting.kept ? sighting.kept->finding : sighting.finding;
+    ++(finding.suspect ? found.suspect : found.wrong);
+  }
+  return found;
 }
 
 std::map<std::string, Reach> CampaignState::Reaches() {

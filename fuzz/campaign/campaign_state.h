@@ -21,6 +21,7 @@
 #include "fuzz/campaign/finding_groups.h"
 #include "fuzz/campaign/journal.h"
 #include "fuzz/campaign/options.h"
+#include "fuzz/campaign/progress.h"
 #include "fuzz/campaign/ranking.h"
 #include "fuzz/campaign/reach.h"
 #include "fuzz/campaign/search/coverage.h"
@@ -115,7 +116,7 @@ class CampaignState {
 
   std::vector<std::pair<std::string, Tally>> Tallies();  // in the order of the targets
   std::vector<Sighting> AllSightings();                  // in the order of their items
-  int64_t Findings();                                    // sightings that are parts of none
+  FindingCounts Findings();                              // sightings that are parts of none
   std::map<std::string, Reach> Reaches();                // by target
   RankedFinding Ranked(const Sighting& sighting);        // the finding that it is a part of, so far
   int64_t Faults();

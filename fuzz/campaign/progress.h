@@ -34,6 +34,11 @@ struct CampaignEvent {
   std::filesystem::path file{};
 };
 
+// How many findings there are, by severity. Parts of others do not count.
+struct FindingCounts {
+  int64_t wrong = 0, suspect = 0;
+};
+
 struct Progress {
   Phase phase = Phase::kSearch;
   std::chrono::milliseconds elapsed{0};  // over all runs
@@ -41,7 +46,7 @@ struct Progress {
   std::vector<std::pair<std::string, Tally>> targets;
   int64_t cases_before = 0;  // judged in earlier runs
   double in_this_run = 0;    // seconds
-  int64_t findings = 0;
+  FindingCounts findings;
   int64_t cells = 0;                    // all targets together
   std::chrono::milliseconds newest{0};  // when the last new one was seen
   std::vector<std::string> activity;    // "shrinking bound:logprob: 31840 -> 52 values"

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <map>
 #include <optional>
 #include <random>
@@ -18,6 +15,7 @@
 #include "fuzz/cli/command_line.h"
 #include "fuzz/cli/infer_contracts.h"
 #include "fuzz/cli/inference_text.h"
+#include "fuzz/cli/progress_printer.h"
 #include "fuzz/cli/report_text.h"
 #include "fuzz/gpu/probe/probe.h"
 #include "fuzz/target/catalogue.h"
@@ -30,14 +28,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kProgressEvery{200};
 
-// Prints one line, written over and over, on a terminal; elsewhere a line every ten seconds.
+// Prints events as they come, and progress between them.
 class Printer {
  public:
   Printer(const Console& console, const CampaignOptions& options)
       : console_(console),
         out_(options.out),
         production_(options.production),
-        live_(isatty(fileno(console.human())) == 1) {}
+        progress_(console) {}
 
   void Tell(const CampaignEvent& event) {
     const Sighting& sighting = event.sighting;
@@ -58,15 +56,8 @@ class Printer {
     }
   }
 
-  void Show(const Progress& progress) {
-    if (live_) {
-      console_.Say("\r\x1b[K" + StatusLine(progress, Width()));
-      dirty_ = true;
-    } else if (progress.elapsed >= next_) {
-      console_.Say(StatusLine(progress) + "\n");
-      next_ = progress.elapsed + kEvery;
-    }
-  }
+  void Show(const Progress& progress) { progress_.Show(progress); }
+  void Clear() { progress_.Clear(); }
 
   // Prints in full the findings of this run that one line was printed of.
   void ShowRest(const std::vector<RankedFinding>& ranking) {
@@ -76,19 +67,7 @@ class Printer {
     }
   }
 
-  void Clear() {
-    if (std::exchange(dirty_, false)) console_.Say("\r\x1b[K");
-  }
-
  private:
-  static constexpr milliseconds kEvery{10'000};
-  // Returns one column less than the terminal has now: a line that wraps cannot be written over.
-  size_t Width() const {
-    winsize size{};
-    const bool known = ioctl(fileno(console_.human()), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-    return (known ? size.ws_col : 80U) - 1U;
-  }
-
   // A part of a finding is in the summary. One that takes the lead of a printed finding has its number.
   void Stored(const CampaignEvent& event) {
     const Sighting& sighting = event.sighting;
@@ -124,12 +103,11 @@ class Printer {
 
   const Console& console_;
   const std::filesystem::path out_;
-  const bool production_, live_;
-  bool dirty_ = false;
+  const bool production_;
+  ProgressPrinter progress_;
   int64_t printed_ = 0;
   std::map<SightingKey, int64_t> numbers_;  // of findings that were printed
   std::set<SightingKey> in_full_;
-  milliseconds next_ = kEvery;
 };
 
 std::filesystem::path FreshFolder() {

@@ -14,10 +14,6 @@ namespace {
 
 double Seconds(std::chrono::milliseconds ms) { return std::chrono::duration<double>(ms).count(); }
 
-double Percent(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::string Tightness(const std::map<std::string, double>& tightness) {
   std::string text;
   for (const auto& [output, value] : tightness)
@@ -182,37 +178,6 @@ std::string VerdictLine(ExitStatus status, const Counts& counts) {
   return "plumb: verdict=" + std::string(Name(status)) +
          Text(" cases=%" PRId64 " judged=%" PRId64 " findings=%" PRId64 " status=%d", counts.cases,
               counts.judged, counts.findings, ProcessStatus(status));
-}
-
-std::string StatusLine(const Progress& progress, size_t width) {
-  int64_t cases = 0, skipped = 0;
-  ElementCounts elements{};
-  std::pair<std::string, double> tightest;
-  for (const auto& [target, tally] : progress.targets) {
-    cases += tally.cases;
-    skipped += tally.skipped;
-    AddCounts(tally.elements, &elements);
-    for (const auto& [output, value] : tally.tightness) {
-      if (tightest.first.empty() || value > tightest.second) tightest = {output, value};
-    }
-  }
-  const double seconds = Seconds(progress.elapsed);
-  std::string line = std::string(Name(progress.phase)) + Text("  %.0fs", seconds);
-  if (progress.phase != Phase::kRecipe) line += " of " + Format(progress.budget);
-  line +=
-      Text("  %" PRId64 " cases  %.0f/s  %" PRId64 " findings", cases,
-           static_cast<double>(cases - progress.cases_before) / std::max(progress.in_this_run, 1e-3),
-           progress.findings);
-  for (const std::string& activity : progress.activity) line += "  " + activity;
-  if (!tightest.first.empty()) {
-    line += "  error/allowed " + tightest.first + Text(" %.3g", tightest.second);
-  }
-  line += Text("  %" PRId64 " cells, last new %.0fs ago", progress.cells,
-               std::max(0.0, seconds - Seconds(progress.newest)));
-  line += Text("  %.1f%% vacuous  %" PRId64 " skipped",
-               Percent(elements[2], elements[0] + elements[1] + elements[2] + elements[3]), skipped);
-  if (width > 0 && line.size() > width) line.resize(width);
-  return line;
 }
 
 std::string ReadingsText(const Finding& finding) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints a campaign as text for a person: the status line, a finding, the summary. The last line is for
+// Prints a campaign as text for a person: a finding, the summary. The last line is for
 // a machine.
 
 #pragma once
@@ -22,11 +22,6 @@ namespace plumbline::fuzz {
 // Returns "plumb: verdict=clean cases=1234 judged=1200 findings=0 status=0". The keys are part of the
 // interface; further keys may be added.
 std::string VerdictLine(ExitStatus status, const Counts& counts);
-
-// Returns one line without its newline: phase, elapsed and budget, cases and cases a second, findings,
-// the finding that is being shrunk, the tightest output, cells and how long ago the last new one was
-// seen. It has at most `width` characters, with the least important part cut off; 0: no limit.
-std::string StatusLine(const Progress& progress, size_t width = 0);
 
 // Returns the text of a stored finding: its effect, what it takes, how far it reaches, how small it
 // became, and two lines that reproduce it. `purpose`: what the regime that drew it is for. `program`:

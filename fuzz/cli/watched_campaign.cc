@@ -5,25 +5,26 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/cli/report_text.h"
+#include "fuzz/cli/progress_printer.h"
 
 namespace plumbline::fuzz {
 
 CampaignSummary RunWatched(CampaignOptions options, const Console& console,
                            const std::function<void(const CampaignEvent&)>& tell) {
   using std::chrono::milliseconds;
-  constexpr milliseconds kPatience{200}, kStatusEvery{10'000};
+  constexpr milliseconds kPatience{200};
   Campaign campaign(std::move(options), *console.interrupt);
+  ProgressPrinter printer(console);
   std::vector<CampaignEvent> events;
-  milliseconds next = kStatusEvery;
   while (campaign.Next(kPatience, &events)) {
+    if (events.empty()) {
+      printer.Show(campaign.GetProgress());
+      continue;
+    }
+    printer.Clear();
     for (const CampaignEvent& event : events) tell(event);
-    if (!events.empty()) continue;
-    const Progress progress = campaign.GetProgress();
-    if (progress.elapsed < next) continue;
-    console.Say(StatusLine(progress) + "\n");
-    next = progress.elapsed + kStatusEvery;
   }
+  printer.Clear();
   return campaign.Finish();
 }
 

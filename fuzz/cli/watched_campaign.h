@@ -11,7 +11,7 @@
 
 namespace plumbline::fuzz {
 
-// Runs it to its end: `tell` is called with each event, and every ten seconds a status line is printed.
+// Runs it to its end: `tell` is called with each event, and progress is printed between them.
 CampaignSummary RunWatched(CampaignOptions options, const Console& console,
                            const std::function<void(const CampaignEvent&)>& tell);
 

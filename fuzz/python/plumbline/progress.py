@@ -1,23 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a campaign is, while it runs: a bar of tqdm, in a terminal or a notebook, or plumb's own lines."""
+"""How far a campaign is, while it runs: a bar of tqdm, in a terminal or a notebook, or a line now and then."""
 
 from __future__ import annotations
 
 import importlib.util
-import re
+import json
 import sys
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-# plumb's status line (fuzz/cli/report_text.cc): "search  30s of 5m  762 cases  25/s  7 findings  …"
-_LINE = re.compile(r"(?P<phase>[a-z ]+?)  (?P<seconds>\d+)s(?: of (?P<budget>\S+))?  (?P<cases>\d+) cases  (?P<rate>\d+/s)  "
-                   r"(?P<findings>\d+) findings")  # fmt: skip
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_EVERY = 10.0  # seconds between lines
+
+
+def of_line(line: str) -> Mapping[str, Any] | None:
+    """The object in a line that plumb prints of its progress with --json (fuzz/cli/status_line.h); None in any other."""
+    if not line.startswith('{"progress":'):
+        return None
+    try:
+        found: Mapping[str, Any] = json.loads(line)["progress"]
+    except ValueError:  # a worker's output has come into its line
+        return None
+    return found
+
+
+def spoken(seconds: float) -> str:
+    """A time as plumb prints it: 42s, 4m30s, 2h05m."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m{whole % 60:02}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def counts(at: Mapping[str, Any]) -> str:
+    """Cases, their judged share, cases a second, findings by severity, what is being shrunk."""
+    judged = [f"{100 * at['judged'] // at['cases']}% judged"] if at["cases"] else []
+    return ", ".join([f"{at['cases']} cases", *judged, f"{at['a_second']:.0f}/s", f"{at['wrong']} wrong",
+                      f"{at['suspect']} suspect", *at["activity"]])  # fmt: skip
 
 
 class Shown(Protocol):
-    """Is told each line that plumb prints for a person."""
+    """Is told how far the campaign is, about once a second."""
 
-    def line(self, text: str) -> None: ...
+    def at(self, progress: Mapping[str, Any]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -25,7 +49,7 @@ class Shown(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def line(self, text: str) -> None:
+    def at(self, progress: Mapping[str, Any]) -> None:
         pass
 
     def close(self) -> None:
@@ -33,42 +57,41 @@ class Silent:
 
 
 class Lines:
-    """Passes status lines on to stderr."""
+    """Prints a line to stderr every ten seconds."""
 
-    def line(self, text: str) -> None:
-        if _LINE.match(text):
-            print(text.rstrip(), file=sys.stderr, flush=True)
+    def __init__(self) -> None:
+        self._next = _EVERY
+
+    def at(self, progress: Mapping[str, Any]) -> None:
+        if progress["seconds"] < self._next:
+            return
+        self._next = progress["seconds"] + _EVERY
+        left = f", {spoken(progress['left_seconds'])} left" if "left_seconds" in progress else ""
+        of_budget = f" of {progress['budget']}" if "budget" in progress else ""
+        text = f"{progress['phase']}: {spoken(progress['seconds'])}{of_budget}{left}: {counts(progress)}"
+        print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass
 
 
-def total_of(budget: str) -> tuple[float, bool]:
-    """A budget as plumb prints it: its number, and whether it counts cases and not seconds."""
-    if budget.endswith("cases"):
-        return float(budget.removesuffix("cases")), True
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhd])", budget)
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts), False
-
-
 class Bar:
-    """A bar of tqdm: time or cases that are left, cases a second, findings so far."""
+    """A bar of tqdm: time or cases that are left, and counts()."""
 
     def __init__(self) -> None:
         self._bar: Any = None
 
-    def line(self, text: str) -> None:
-        found = _LINE.match(text)
-        if not found or not found["budget"]:
+    def at(self, progress: Mapping[str, Any]) -> None:
+        of_cases = "budget_cases" in progress
+        total = progress.get("budget_cases" if of_cases else "budget_seconds")
+        if total is None:
             return
-        total, of_cases = total_of(found["budget"])
         if self._bar is None:
             from tqdm.auto import tqdm
 
             self._bar = tqdm(total=total, unit=" cases" if of_cases else " s", desc="plumb", leave=False)
-        reached = float(found["cases"] if of_cases else found["seconds"])
-        self._bar.set_postfix_str(f"{found['cases']} cases, {found['rate']}, {found['findings']} findings", refresh=False)
-        self._bar.update(min(reached, total) - self._bar.n)
+        self._bar.set_postfix_str(counts(progress), refresh=False)
+        self._bar.update(min(int(progress["cases" if of_cases else "seconds"]), total) - self._bar.n)
 
     def close(self) -> None:
         if self._bar is not None:

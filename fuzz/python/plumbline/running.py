@@ -29,21 +29,25 @@ def _words(text: str, result: Mapping[str, Any]) -> str:
 
 
 def _told(process: subprocess.Popen[str], shown: progress.Shown, said: list[str]) -> None:
-    """Reads what plumb prints for a person, to its end. A fault of what shows it ends the showing, not the campaign."""
-    show = shown.line
+    """Reads what plumb prints beside its result, to the end: progress is shown, all else kept. A fault of what shows it ends
+    the showing, not the campaign."""
+    show = shown.at
     for line in process.stderr or ():
-        said.append(line)
+        at = progress.of_line(line)
+        if at is None:
+            said.append(line)
+            continue
         try:
-            show(line)
+            show(at)
         except Exception as error:  # noqa: BLE001
             warnings.warn(f"progress is shown no longer: {error!r}", stacklevel=2)
-            show = progress.Silent().line
+            show = progress.Silent().at
 
 
 def run(
     arguments: Sequence[str], environment: Mapping[str, str] | None = None, shown: progress.Shown | None = None
 ) -> tuple[dict[str, Any], str]:
-    """Runs `plumb ARGUMENTS --json`. Returns its JSON object and what it printed for a person, each line of which is told to
+    """Runs `plumb ARGUMENTS --json`. Returns its JSON object and what it printed for a person. How far it is is told to
     `shown` as it comes.
 
     Raises PlumbError where it ends without a verdict, and RuntimeError in a worker: a script that hunts as it is

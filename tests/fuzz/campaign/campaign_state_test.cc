@@ -88,28 +88,38 @@ TEST(CampaignState, FindingsAreGroupedAndSurviveAResume) {
     CampaignState state(options, plan, &search, {}, std::move(journal));
     const Judged wrong = failed_with({"logprob", "lse", "entropy", "grad_weight"}, FindingKind::kBound);
     EXPECT_EQ(state.Record(Item{}, wrong, 0).size(), 4U);
-    EXPECT_EQ(state.Findings(), 1);
+    EXPECT_EQ(state.Findings().wrong, 1);
     EXPECT_EQ(next(&state), "bound:lse");
     EXPECT_EQ(next(&state), "");
     EXPECT_TRUE(state.Pursuing());
     state.Store(sighting("bound:lse"), kept({"bound:lse", "bound:logprob"}));
-    EXPECT_EQ(state.Findings(), 2);
+    EXPECT_EQ(state.Findings().wrong, 2);
   }
   const auto read = ReadJournal(options.out, &error);
   ASSERT_TRUE(read) << error;
   CampaignState state(options, plan, &search, *read, Journal::Open(options.out, &error));
-  EXPECT_EQ(state.Findings(), 2);
+  EXPECT_EQ(state.Findings().wrong, 2);
   EXPECT_EQ(next(&state), "bound:entropy");
   EXPECT_EQ(next(&state), "");
   state.Store(sighting("bound:entropy"), kept({"bound:entropy", "bound:grad_weight"}));
   Item later;
   later.number = 5;
   EXPECT_EQ(state.Record(later, failed_with({"logprob"}, FindingKind::kSign), 0).size(), 1U);
-  EXPECT_EQ(state.Findings(), 3);
+  EXPECT_EQ(state.Findings().wrong, 3);
   EXPECT_EQ(next(&state), "sign:logprob");
   EXPECT_EQ(state.Store(sighting("sign:logprob"), kept({"bound:logprob", "bound:lse"})).part_of, "bound:lse");
-  EXPECT_EQ(state.Findings(), 2);
+  EXPECT_EQ(state.Findings().wrong, 2);
   EXPECT_EQ(state.AllSightings().size(), 5U);
+  // Fails if what is suspect counts as wrong.
+  later.number = 6;
+  Judged suspect = failed_with({"entropy"}, FindingKind::kSign);
+  suspect.result.verdict = oracle::Verdict::kSuspect;
+  suspect.result.findings.front().suspect = true;
+  EXPECT_EQ(state.Record(later, suspect, 0).size(), 1U);
+  EXPECT_EQ(state.Findings().suspect, 1);
+  EXPECT_EQ(state.Findings().wrong, 2);
+  EXPECT_EQ(next(&state), "suspect-sign:entropy");
+  state.Store(sighting("suspect-sign:entropy"), kept({"suspect-sign:entropy"}));
   EXPECT_FALSE(state.Pursuing());
 }
 

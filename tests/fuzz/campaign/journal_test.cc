@@ -380,7 +380,7 @@ TEST_F(CampaignStateTest, StopAfterCountsDistinctFindings) {
   Judged many = FailedWith("lse");
   many.result.findings.push_back(FailedWith("entropy").result.findings[0]);
   EXPECT_EQ(campaign_state->Record(item, many, 0.001).size(), 2U);
-  EXPECT_EQ(campaign_state->Findings(), 2);
+  EXPECT_EQ(campaign_state->Findings().wrong, 2);
   EXPECT_FALSE(campaign_state->NextItem(&wait_));
 }
 

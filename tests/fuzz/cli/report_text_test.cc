@@ -174,35 +174,6 @@ TEST(ReportText, ConventionsAreListed) {
               HasSubstr("host: convention: the mean of no row: NaN; the definition has 0\n"));
 }
 
-// Fails if totals cover one target only, if the rate counts an earlier run's cases, if a number takes
-// precedence over an infinite tightness, or if the line wraps.
-TEST(ReportText, TheStatusLineHasTheTotalsOfAllTargets) {
-  Tally a, b;
-  a.cases = 30;
-  a.tightness = {{"logprob", 0.5}, {"lse", 0.25}};
-  a.elements = {50, 0, 50, 0};
-  b.cases = 10;
-  b.skipped = 4;
-  b.tightness = {{"logprob", std::numeric_limits<double>::infinity()}};
-  b.elements = {100, 0, 0, 0};
-  Progress progress;
-  progress.phase = Phase::kLevelOne;
-  progress.elapsed = std::chrono::milliseconds(7000);
-  progress.budget = {.time = std::chrono::seconds(60), .cases = 0};
-  progress.targets = {{"host", a}, {"other", b}};
-  progress.cases_before = 10;
-  progress.in_this_run = 2;
-  progress.findings = 3;
-  progress.cells = 21;
-  progress.newest = std::chrono::milliseconds(3000);
-  progress.activity = {"shrinking bound:lse"};
-  EXPECT_EQ(
-      StatusLine(progress),
-      "level one  7s of 1m  40 cases  15/s  3 findings  shrinking bound:lse  error/allowed logprob "
-      "inf  21 cells, last new 4s ago  25.0% vacuous  4 skipped");
-  EXPECT_EQ(StatusLine(progress, 20), "level one  7s of 1m ");
-}
-
 // Fails if columns shift with their content, or if words of letters that numbers also contain are taken
 // for numbers.
 TEST(ReportText, TablesAlign) {

@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 import types
@@ -16,7 +17,10 @@ sys.path[:0] = [str(PACKAGE), str(TARGETS)]
 import plumbline
 from plumbline import progress
 
-LINE = "search  30s of 5m  762 cases  25/s  7 findings  shrinking 1 -> 2  error/allowed entropy inf\n"
+AT = {"phase": "search", "seconds": 30.0, "budget": "5m", "budget_seconds": 300.0, "left_seconds": 270.0, "cases": 762,
+      "judged": 755, "skipped": 7, "a_second": 25.4, "wrong": 6, "suspect": 1, "cells": 9, "since_new_cell": 1.0,
+      "activity": ["shrinking bound:lse: 1 -> 2 values"]}  # fmt: skip
+LATER = AT | {"seconds": 310.0, "cases": 9000, "judged": 9000, "a_second": 31.0, "wrong": 8, "activity": []}
 
 
 class Drawn:
@@ -51,19 +55,28 @@ def a_tqdm():
 
 
 class Progress(unittest.TestCase):
-    # Fails if a status line is read as another number, or a bar goes on beyond its end.
+    # Fails if a number is shown for another, if a bar goes on beyond its end, or if cases are taken for seconds.
     def test_bar(self):
         with a_tqdm():
             bar = progress.Bar()
-            for line in ("finding 1: wrong\n", LINE, "search  290s of 5m  9000 cases  31/s  8 findings\n",
-                         "pursuit  310s of 5m  9000 cases  31/s  8 findings\n"):  # fmt: skip
-                bar.line(line)
+            bar.at(AT)
+            self.assertEqual((Drawn.made[0].n, Drawn.made[0].postfix),
+                             (30, "762 cases, 99% judged, 25/s, 6 wrong, 1 suspect, shrinking bound:lse: 1 -> 2 values"))
+            bar.at(LATER)
             bar.close()
-        (drawn,) = Drawn.made
+            of_cases = progress.Bar()
+            of_cases.at({key: value for key, value in AT.items() if key != "budget_seconds"} | {"budget_cases": 5000})
+            progress.Bar().at({"phase": "recipe"} | {key: AT[key] for key in ("seconds", "cases")})
+        drawn, other = Drawn.made
         self.assertEqual((drawn.total, drawn.unit, drawn.n, drawn.closed), (300, " s", 300, True))
-        self.assertEqual(drawn.postfix, "9000 cases, 31/s, 8 findings")
-        self.assertEqual(progress.total_of("5000cases"), (5000, True))
-        self.assertEqual(progress.total_of("1h30m"), (5400, False))
+        self.assertEqual(drawn.postfix, "9000 cases, 100% judged, 31/s, 8 wrong, 1 suspect")
+        self.assertEqual((other.total, other.unit, other.n), (5000, " cases", 762))
+
+    # Fails if what a worker prints is taken for progress, or a broken line ends the reading.
+    def test_of_a_line(self):
+        self.assertEqual(progress.of_line(json.dumps({"progress": AT}, separators=(",", ":"))), AT)
+        for line in ("finding 1: wrong\n", '{"verdict":"clean"}\n', '{"progress":{"cases":\n'):
+            self.assertIsNone(progress.of_line(line))
 
     # Fails if somebody who does not look on gets lines, or one who asks gets none where there is no tqdm.
     def test_who_is_shown_what(self):
@@ -78,26 +91,31 @@ class Progress(unittest.TestCase):
             self.assertIsInstance(progress.shown(True), progress.Lines)
         printed = io.StringIO()
         with contextlib.redirect_stderr(printed):
-            for line in (LINE, "finding 1: wrong\n"):
-                progress.Lines().line(line)
-        self.assertEqual(printed.getvalue(), LINE)
+            lines = progress.Lines()
+            for at in (AT, AT | {"seconds": 31.0}, LATER):
+                lines.at(at)
+        self.assertEqual(printed.getvalue().splitlines(), [
+            "search: 30s of 5m, 4m30s left: 762 cases, 99% judged, 25/s, 6 wrong, 1 suspect, shrinking bound:lse: 1 -> 2 values",
+            "search: 5m10s of 5m, 4m30s left: 9000 cases, 100% judged, 31/s, 8 wrong, 1 suspect"])
+        self.assertEqual([progress.spoken(s) for s in (41.6, 3599, 7500)], ["42s", "59m59s", "2h05m"])
 
     # Fails if a campaign's lines are no longer what a bar reads, or a bar that faults ends the campaign.
     def test_of_a_campaign(self):
         import honest_numpy
 
         class Faulty(progress.Silent):
-            def line(self, text):
+            def at(self, progress):
                 raise ValueError("no terminal")
 
         with tempfile.TemporaryDirectory() as folder, a_tqdm():
             campaign = plumbline.fuzz(honest_numpy.linear_cross_entropy, "12s", jobs=1, seed=1, out=f"{folder}/a", progress=True)
             self.assertEqual(campaign.verdict, "clean")
+            self.assertNotIn('{"progress"', campaign.summary)
             (drawn,) = Drawn.made
             self.assertEqual((drawn.total, drawn.closed), (12, True))
             self.assertGreaterEqual(drawn.n, 10)
             with mock.patch.object(progress, "shown", lambda asked: Faulty()), self.assertWarnsRegex(UserWarning, "no terminal"):
-                campaign = plumbline.fuzz(honest_numpy.linear_cross_entropy, "20cases", jobs=1, seed=1, out=f"{folder}/b")
+                campaign = plumbline.fuzz(honest_numpy.linear_cross_entropy, "3s", jobs=1, seed=1, out=f"{folder}/b")
             self.assertEqual(campaign.verdict, "clean")
 
 
