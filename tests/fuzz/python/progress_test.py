@@ -2,10 +2,17 @@
 """How far a campaign is, as Python shows it."""
 
 import contextlib
+import fcntl
 import io
 import json
+import os
+import pty
+import re
+import struct
+import subprocess
 import sys
 import tempfile
+import termios
 import types
 import unittest
 from unittest import mock
@@ -15,7 +22,7 @@ from support import PACKAGE, TARGETS
 sys.path[:0] = [str(PACKAGE), str(TARGETS)]
 
 import plumbline
-from plumbline import progress
+from plumbline import library, progress
 
 AT = {"phase": "search", "seconds": 30.0, "budget": "5m", "budget_seconds": 300.0, "left_seconds": 270.0, "cases": 762,
       "judged": 755, "skipped": 7, "a_second": 25.4, "wrong": 6, "suspect": 1, "cells": 9, "since_new_cell": 1.0,
@@ -117,6 +124,26 @@ class Progress(unittest.TestCase):
             with mock.patch.object(progress, "shown", lambda asked: Faulty()), self.assertWarnsRegex(UserWarning, "no terminal"):
                 campaign = plumbline.fuzz(honest_numpy.linear_cross_entropy, "3s", jobs=1, seed=1, out=f"{folder}/b")
             self.assertEqual(campaign.verdict, "clean")
+
+    # Fails if a command but `fuzz` prints line after line on a terminal, if a line wraps, or cuts off what is asked first.
+    def test_on_a_terminal(self):
+        own, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        with tempfile.TemporaryDirectory() as folder:
+            command = [library.program(), "gate", "host", "--cases", "200", "--jobs", "1", "--out", f"{folder}/a"]
+            with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, cwd=folder) as process:
+                os.close(its)
+                said = b""
+                with contextlib.suppress(OSError):  # its end, as Linux says it
+                    while part := os.read(own, 1 << 16):
+                        said += part
+            os.close(own)
+        self.assertEqual(process.returncode, 0, said)
+        lines = [line for line in re.split(r"[\r\n]+", said.decode()) if re.match(r"\x1b\[K[a-z ]+  ", line)]
+        self.assertTrue(lines, said)
+        for line in lines:
+            self.assertLessEqual(len(line), len("\x1b[K") + 79)
+            self.assertRegex(line, r"K[a-z ]+  \d+s of 200cases(  \d+s left)?  \d+ cases(  \d+% judged)?  0 wrong  0 suspect")
 
 
 if __name__ == "__main__":
