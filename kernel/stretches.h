@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stretches of grad_hidden on tensor cores, by which its sum over the vocabulary is as exact as one of
-// about a thirty-second of the columns: each stretch is summed from zero, and the sums are added in their
-// order, in fp32, each rounded to nearest. They depend on the vocabulary alone, so a row has the same
-// bits whatever rows are beside it. The keys of a contract that say so are grad_hidden_stretch and
+// about a thirty-second of the columns: each stretch is summed from zero, and the sums are added in
+// their order, in fp32, each rounded to nearest. They depend on the vocabulary alone, so a row has the
+// same bits whatever rows are beside it. A stretch may be as short as one unit, so that a vocabulary of
+// 385 columns has two: small cases then reach every way of adding stretches, and the bound of a small
+// vocabulary is tighter. The keys of a contract that say so are grad_hidden_stretch and
 // grad_hidden_stretches.
 
 #pragma once

@@ -24,11 +24,12 @@ def gpu_table(hunts: list[dict], rows: list[mutant_table.Mutant]) -> str:
         *([f"`{name}`", "not hunted in this result", "", "", ""] for name in not_hunted(hunts, rows))])
 
 
-def of_the_table(targets: list[dict], rows: list[mutant_table.Mutant]) -> str:
-    """Returns the list of rows. Raises ValueError unless the targets are their mutants, in any order."""
-    if left := not_hunted(targets, rows):
+def of_the_host(targets: list[dict], rows: list[mutant_table.Mutant]) -> str:
+    """Returns the list of the mutants of host and of host-hopper alone, which the selftest of --hopper hunts. Raises ValueError
+    unless the targets are those of host, in any order."""
+    if left := not_hunted(targets, [row for row in rows if row.path == "host"]):
         raise ValueError(f"the stored result lacks {', '.join(left)} of fuzz/builtin/mutants/table.txt")
-    return mutant_table.listed(rows)
+    return mutant_table.listed([row for row in rows if row.path.startswith("host")])
 
 
 def values(selftest: dict, acceptance: dict) -> dict[str, str]:
@@ -38,7 +39,7 @@ def values(selftest: dict, acceptance: dict) -> dict[str, str]:
     hunts = acceptance["stages"]["mutants"]["steps"]["selftest"]["result"]["hunts"]
     killed = [hunt for hunt in hunts if hunt["killed"]]
     rows = mutant_table.read()
-    on_gpu = [row for row in rows if row.path != "host"]
+    on_gpu = [row for row in rows if row.path.startswith("cuda")]
     return {
         "command": selftest["command"],
         "defects": str(len(defects)),
@@ -58,6 +59,6 @@ def values(selftest: dict, acceptance: dict) -> dict[str, str]:
         "gpu_killed": str(len(killed)),
         "gpu_smaller": str(sum(hunt["values_after"] < hunt["values_before"] for hunt in killed)),
         "gpu_table": gpu_table(hunts, on_gpu),
-        "host_rows": of_the_table(defects, [row for row in rows if row.path == "host"]),
+        "host_rows": of_the_host(defects, rows),
         "gpu_rows": mutant_table.listed(on_gpu),
     }

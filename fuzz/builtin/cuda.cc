@@ -7,6 +7,7 @@
 #include "fuzz/builtin/adapter.h"
 #include "fuzz/builtin/host.h"
 #include "fuzz/target/interface/cuda_device.h"
+#include "kernel/cuda/operator.h"
 #include "kernel/stretches.h"
 
 namespace plumbline::fuzz {
@@ -41,6 +42,16 @@ Json CudaSoftmaxContract() {
   return contract;
 }
 
+// Returns a number that has nothing to do with neighbouring shapes'.
+uint64_t HashOf(const Problem& problem) {
+  uint64_t hash = 0;
+  for (const int64_t extent : {problem.rows(), problem.hidden_size(), problem.vocab()}) {
+    hash = (hash ^ static_cast<uint64_t>(extent)) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 template <CudaPath kPath>
 struct CudaOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
@@ -51,15 +62,23 @@ struct CudaOperator {
     return RunInScratch<CudaOperator>(problem, results, stream);
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
-    return kernel::GetSizes(problem, results, SavingSome(problem, nullptr, kPath), sizes);
+    const auto [execution, chunk] = SavingSome(problem, nullptr, kPath);
+    return chunk == 0 ? kernel::GetSizes(problem, results, execution, sizes)
+                      : kernel::cuda::GetSizes(problem, results, execution, sizes, chunk);
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void* stream) {
-    return kernel::Forward(problem, results, SavingSome(problem, stream, kPath), workspace, saved);
+    const auto [execution, chunk] = SavingSome(problem, stream, kPath);
+    return chunk == 0 ? kernel::Forward(problem, results, execution, workspace, saved)
+                      : kernel::cuda::Forward(problem, results, execution, workspace, saved,
+                                              /*path=*/nullptr, chunk);
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
                          const void* saved, void* stream) {
-    return kernel::Backward(problem, results, SavingSome(problem, stream, kPath), workspace, saved);
+    const auto [execution, chunk] = SavingSome(problem, stream, kPath);
+    return chunk == 0 ? kernel::Backward(problem, results, execution, workspace, saved)
+                      : kernel::cuda::Backward(problem, results, execution, workspace, saved,
+                                               /*path=*/nullptr, chunk);
   }
   static std::string Describe() { return CudaDescription(kName, kPath); }
 };
@@ -102,16 +121,31 @@ kernel::Execution OnCuda(void* stream, CudaPath path) {
   return {.device = kernel::Device::kCuda, .threads = 0, .stream = stream, .path = path};
 }
 
-size_t KeptBytes(const Problem& problem) {
-  return problem.hidden.dtype == kernel::DType::kBf16 ? 2 : sizeof(float);
+size_t KeptBytes(const Problem& problem, kernel::KeptForm form) {
+  const bool exponents =
+      problem.hidden.dtype == kernel::DType::kBf16 && form == kernel::KeptForm::kDefault;
+  return exponents ? 2 : sizeof(float);
 }
 
-kernel::Execution SavingSome(const Problem& problem, void* stream, CudaPath path) {
-  kernel::Execution execution = OnCuda(stream, path);
+kernel::KeptForm FormOf(const Problem& problem) {
+  return problem.hidden_size() % 3 == 2 ? kernel::KeptForm::kLogits : kernel::KeptForm::kDefault;
+}
+
+int64_t ChunkColumnsOf(const Problem& problem) {
+  constexpr int64_t kColumns[] = {0, 0, 384, 768};
+  return kColumns[HashOf(problem) % 4];
+}
+
+CudaWay SavingSome(const Problem& problem, void* stream, CudaPath path) {
+  CudaWay way = {OnCuda(stream, path), ChunkColumnsOf(problem)};
+  kernel::Execution& execution = way.execution;
+  execution.kept_form = FormOf(problem);
+  execution.saved_is_consumed = HashOf(problem) / 4 % 2 != 0;
   const int64_t n = problem.rows(), v = problem.vocab(), third = (n + problem.hidden_size() + v) % 3;
-  const size_t logits = static_cast<size_t>(n) * static_cast<size_t>(v) * KeptBytes(problem);
+  const size_t logits =
+      static_cast<size_t>(n) * static_cast<size_t>(v) * KeptBytes(problem, execution.kept_form);
   execution.saved_logits_bytes = third == 0 ? 0 : third == 1 ? logits / 2 : ~size_t{0};
-  return execution;
+  return way;
 }
 
 CudaScratch KeepCudaScratch(const kernel::Sizes& sizes) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator on a CUDA device as a target, through its public API: the path that is best on the
+// The operator on a CUDA device as a target, through its public API, or where chunks are shortened
+// through kernel/cuda/operator.h behind it: the path that is best on the
 // device, the portable one, and the one without tensor cores. The first two claim one contract, that of
 // the device's tensor cores, although their bits differ, so that one evaluation of the oracle serves
 // both.
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -33,13 +36,29 @@ std::string CudaDescription(std::string_view name, kernel::CudaPath path = kerne
 // The execution by which the operator runs on `stream`.
 kernel::Execution OnCuda(void* stream, kernel::CudaPath path);
 
-// The bytes in which the operator keeps a logit of this problem, or the exponent in its place.
-size_t KeptBytes(const kernel::Problem& problem);
+// How the operator is called for a problem. The shape alone decides it, so that each way is fuzzed with
+// the others' cases.
+struct CudaWay {
+  kernel::Execution execution;
+  // As kernel/cuda/operator.h says. It is 0 in half of all shapes, 384 and 768 in a quarter each, so
+  // that small problems have several chunks, two buffers of d_logits, and totals behind d_logits in
+  // place.
+  int64_t chunk_columns = 0;
+};
 
-// The same with logits saved from forward for backward. The shape alone decides how much of them: all
-// in a third of shapes, half in another third if that is a whole block of columns, and none in the
-// rest.
-kernel::Execution SavingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
+// The bytes in which the operator keeps a logit of this problem, or the exponent in its place.
+size_t KeptBytes(const kernel::Problem& problem, kernel::KeptForm form);
+
+// The way that a problem goes through Forward and Backward. Logits are saved from forward for backward,
+// all in a third of shapes, half in another third if that is a whole block of columns, and none in the
+// rest. The state is consumed in half of all shapes. The form of what is kept is KeptForm::kLogits
+// where the hidden size leaves 2 when it is divided by 3. Neither rows nor columns decide that: the
+// form changes bits of gradients, which a row keeps in every batch.
+CudaWay SavingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
+
+// The parts of a way that ForwardBackward has too.
+kernel::KeptForm FormOf(const kernel::Problem& problem);
+int64_t ChunkColumnsOf(const kernel::Problem& problem);
 
 // Scratch memory for a call of `run`, to which the ABI gives none. This process keeps it from call to
 // call.

@@ -5,7 +5,12 @@
 // all of it, gradients included, and backward does nothing: there is no saved state.
 //
 // The shape alone decides how much of the logits is kept: all for every other shape; for the rest half,
-// if that is a whole block of columns. It also decides whether rows are taken in blocks of 64.
+// if that is a whole block of columns. It also decides whether rows are taken in blocks of 64, and the
+// form of what is kept and the length of chunks, as for `cuda`.
+//
+// Bits of grad_weight differ from those of `cuda` where rows are taken in blocks and some are dropped,
+// and gradients of the two forms differ. Both stay within the bounds of the contract. All else has the
+// bits of `cuda`.
 
 #pragma once
 
@@ -20,10 +25,15 @@ namespace plumbline::fuzz {
 
 const plumbline_target_v1* CudaForwardBackwardTarget();
 
-kernel::Execution KeepingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
+// The way that a problem goes through ForwardBackward.
+CudaWay KeepingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
+
+// The bytes of workspace that it then takes.
+kernel::Status SizeOfKeeping(const kernel::Problem& problem, const kernel::Results& results,
+                             const CudaWay& way, size_t* workspace);
 
 // An Operator of fuzz/builtin/adapter.h without Describe. `Call` has the static members kPath and
-// Enqueue, which takes the arguments of kernel::ForwardBackward.
+// Enqueue, which takes the arguments of kernel::ForwardBackward, with a way for the execution.
 template <class Call>
 struct ForwardBackwardOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
@@ -34,8 +44,8 @@ struct ForwardBackwardOperator {
   static kernel::Status GetSizes(const kernel::Problem& problem, const kernel::Results& results,
                                  kernel::Sizes* sizes) {
     sizes->saved = 0;
-    return kernel::GetForwardBackwardSize(problem, results, KeepingSome(problem, nullptr, Call::kPath),
-                                          &sizes->workspace);
+    return SizeOfKeeping(problem, results, KeepingSome(problem, nullptr, Call::kPath),
+                         &sizes->workspace);
   }
   static kernel::Status Forward(const kernel::Problem& problem, const kernel::Results& results,
                                 void* workspace, void*, void* stream) {

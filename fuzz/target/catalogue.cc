@@ -45,7 +45,9 @@ std::vector<BuiltIn>& Targets() {
        true, true},
       {"cuda-simt", "the same without tensor cores, for compute capability 7.5 and up",
        CudaSimtTarget(), true, true},
-      {"cuda-forward-backward", "the operator on a CUDA device, gradients computed in the forward call",
+      {"cuda-forward-backward",
+       "the operator on a CUDA device, gradients computed in the forward call; blocks of rows change "
+       "bits of grad_weight where rows are dropped",
        CudaForwardBackwardTarget(), true, true}};
   return targets;
 }

@@ -18,15 +18,18 @@ namespace plumbline::kernel::cuda {
 namespace {
 
 // Returns what ForwardBackward keeps in the workspace.
-Keeping KeptOf(const Execution& execution) {
-  return {execution.kept_logits_bytes, execution.kept_form, true};
+Keeping KeptOf(const Execution& execution, int64_t chunk_columns) {
+  return {.bytes = execution.kept_logits_bytes,
+          .form = execution.kept_form,
+          .consumed = true,
+          .chunk_columns = chunk_columns};
 }
 
 // Refuses what can be refused of gradients in forward without a device, and lays out the memory.
 Status CheckAndPlanAtOnce(const Problem& problem, const Results& results, const Checks& checks,
-                          const Execution& execution, AtOnceLayout* regions) {
+                          const Execution& execution, const Keeping& keeping, AtOnceLayout* regions) {
   Layout of_all;
-  const Status status = CheckAndPlan(problem, results, checks, KeptOf(execution), &of_all);
+  const Status status = CheckAndPlan(problem, results, checks, keeping, &of_all);
   if (!status.ok()) return status;
   if (execution.block_rows < 0) {
     return Status::Error(
@@ -34,7 +37,7 @@ Status CheckAndPlanAtOnce(const Problem& problem, const Results& results, const 
         "execution.block_rows = " + std::to_string(execution.block_rows) + " is negative");
   }
   return TakeLayout(
-      MakeAtOnceLayout(problem, results, KeptOf(execution), RowsOfBlock(problem, results, execution)),
+      MakeAtOnceLayout(problem, results, keeping, RowsOfBlock(problem, results, execution)),
       "kept_logits_bytes", execution.kept_logits_bytes, regions);
 }
 
@@ -116,22 +119,26 @@ struct BlocksOfCall {
 }  // namespace
 
 Status GetForwardBackwardSize(const Problem& problem, const Results& results,
-                              const Execution& execution, size_t* workspace) {
+                              const Execution& execution, size_t* workspace, int64_t chunk_columns) {
   AtOnceLayout regions;
-  const Status status = CheckAndPlanAtOnce(problem, results, kSizesUse, execution, &regions);
+  const Status status = CheckAndPlanAtOnce(problem, results, kSizesUse, execution,
+                                           KeptOf(execution, chunk_columns), &regions);
   if (status.ok()) *workspace = regions.bytes;
   return status;
 }
 
 Status ForwardBackward(const Problem& problem, const Results& results, const Execution& execution,
-                       const UpstreamGradients& upstream, void* workspace, const Path* path) {
+                       const UpstreamGradients& upstream, void* workspace, const Path* path,
+                       int64_t chunk_columns) {
   AtOnceLayout regions;
   OnDevice device;
-  Status status = CheckAndPlanAtOnce(problem, results, kForwardBackwardUses, execution, &regions);
+  const Keeping keeping = KeptOf(execution, chunk_columns);
+  Status status =
+      CheckAndPlanAtOnce(problem, results, kForwardBackwardUses, execution, keeping, &regions);
   if (status.ok()) status = CheckMemory("workspace", workspace, regions.bytes);
   if (status.ok()) status = LookAtDevice(execution.path, path, &device);
   if (!status.ok()) return status;
-  regions = *MakeAtOnceLayout(problem, results, KeptOf(execution), regions.rows, device.clusters);
+  regions = *MakeAtOnceLayout(problem, results, keeping, regions.rows, device.clusters);
   const BlocksOfCall blocks = {
       problem, results, execution, upstream, regions, static_cast<std::byte*>(workspace), device};
   const int64_t all = problem.rows();

@@ -16,18 +16,21 @@ Status NotBuilt() {
 
 bool Built() { return false; }
 
-Status GetSizes(const Problem&, const Results&, const Execution&, Sizes*) { return NotBuilt(); }
-Status Forward(const Problem&, const Results&, const Execution&, void*, void*, const Path*) {
+Status GetSizes(const Problem&, const Results&, const Execution&, Sizes*, int64_t) {
   return NotBuilt();
 }
-Status Backward(const Problem&, const Results&, const Execution&, void*, const void*, const Path*) {
+Status Forward(const Problem&, const Results&, const Execution&, void*, void*, const Path*, int64_t) {
   return NotBuilt();
 }
-Status GetForwardBackwardSize(const Problem&, const Results&, const Execution&, size_t*) {
+Status Backward(const Problem&, const Results&, const Execution&, void*, const void*, const Path*,
+                int64_t) {
+  return NotBuilt();
+}
+Status GetForwardBackwardSize(const Problem&, const Results&, const Execution&, size_t*, int64_t) {
   return NotBuilt();
 }
 Status ForwardBackward(const Problem&, const Results&, const Execution&, const UpstreamGradients&,
-                       void*, const Path*) {
+                       void*, const Path*, int64_t) {
   return NotBuilt();
 }
 

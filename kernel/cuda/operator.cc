@@ -13,8 +13,11 @@ namespace plumbline::kernel::cuda {
 namespace {
 
 // Returns what Forward keeps in the saved state.
-Keeping SavedOf(const Execution& execution) {
-  return {execution.saved_logits_bytes, execution.kept_form, execution.saved_is_consumed};
+Keeping SavedOf(const Execution& execution, int64_t chunk_columns) {
+  return {.bytes = execution.saved_logits_bytes,
+          .form = execution.kept_form,
+          .consumed = execution.saved_is_consumed,
+          .chunk_columns = chunk_columns};
 }
 
 Status PlanSaved(const Layout& layout, const Execution& execution, SavedLayout* state) {
@@ -23,12 +26,12 @@ Status PlanSaved(const Layout& layout, const Execution& execution, SavedLayout* 
 
 // Runs one pass: checks everything and lays out the memory, then calls `run`.
 Status OnePass(const Checks& checks, const Path* path, const Problem& problem, const Results& results,
-               const Execution& execution, void* workspace, const void* saved,
+               const Execution& execution, void* workspace, const void* saved, int64_t chunk_columns,
                Status (*run)(const Call&)) {
   Layout layout;
   SavedLayout state;
   OnDevice device;
-  const Keeping keeping = SavedOf(execution);
+  const Keeping keeping = SavedOf(execution, chunk_columns);
   Status status = CheckAndPlan(problem, results, checks, keeping, &layout);
   if (checks.backward_results && !layout.has_backward) return status;  // nothing is asked for
   if (status.ok()) status = PlanSaved(layout, execution, &state);
@@ -58,23 +61,26 @@ Status OnePass(const Checks& checks, const Path* path, const Problem& problem, c
 bool Built() { return true; }
 
 Status GetSizes(const Problem& problem, const Results& results, const Execution& execution,
-                Sizes* sizes) {
+                Sizes* sizes, int64_t chunk_columns) {
   Layout layout;
   SavedLayout state;
-  Status status = CheckAndPlan(problem, results, kSizesUse, SavedOf(execution), &layout);
+  const Keeping keeping = SavedOf(execution, chunk_columns);
+  Status status = CheckAndPlan(problem, results, kSizesUse, keeping, &layout);
   if (status.ok()) status = PlanSaved(layout, execution, &state);
   if (status.ok()) *sizes = {layout.workspace_bytes, state.bytes};
   return status;
 }
 
 Status Forward(const Problem& problem, const Results& results, const Execution& execution,
-               void* workspace, void* saved, const Path* path) {
-  return OnePass(kForwardUses, path, problem, results, execution, workspace, saved, RunForward);
+               void* workspace, void* saved, const Path* path, int64_t chunk_columns) {
+  return OnePass(kForwardUses, path, problem, results, execution, workspace, saved, chunk_columns,
+                 RunForward);
 }
 
 Status Backward(const Problem& problem, const Results& results, const Execution& execution,
-                void* workspace, const void* saved, const Path* path) {
-  return OnePass(kBackwardUses, path, problem, results, execution, workspace, saved, RunBackward);
+                void* workspace, const void* saved, const Path* path, int64_t chunk_columns) {
+  return OnePass(kBackwardUses, path, problem, results, execution, workspace, saved, chunk_columns,
+                 RunBackward);
 }
 
 }  // namespace plumbline::kernel::cuda

@@ -2,20 +2,30 @@
 //
 // usage: corpus_once FOLDER [BYTES [raw]]
 //
-// Runs every stored case below FOLDER once on each path of the CUDA operator, in this process and in
+// Runs every stored case below FOLDER on each path of the CUDA operator, in this process and in
 // sequence, so that compute-sanitizer can watch it (`plumb replay` runs cases in worker processes, and
-// judges them). Workspace and saved state have exactly the requested size and are poisoned; with `raw`
-// they are left as they come from the driver, which initcheck needs. Cases that take more than BYTES of
-// device memory (default 64 MiB) are left out and counted. The last line is one JSON object.
+// judges them). Each runs by Forward and Backward with nothing kept, and by one of the other ways in
+// which the operator may be called (kWays), which take turns: under racecheck each call takes long. A
+// few problems of this program, which reach what no stored case does, run in every way on the paths of
+// tensor cores. The outputs of a way must have the bits of the first, for the same form of keeping.
 //
-// Exit status: 0 if every call returned ok and touched nothing but its outputs, 1 if not, 2 usage, 3 if
-// no case was run, 4 if there is no device.
+// Workspace and saved state have exactly the requested size and are poisoned; with `raw` they are left
+// as they come from the driver, which initcheck needs. Cases that take more than BYTES of device memory
+// (default 64 MiB) are left out and counted. The last line is one JSON object.
+//
+// Exit status: 0 if every call returned ok, touched nothing but its outputs and gave the bits of the
+// others, 1 if not, 2 usage, 3 if no case was run, 4 if there is no device.
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +33,12 @@
 #include "fuzz/base/json.h"
 #include "fuzz/cases/corpus.h"
 #include "fuzz/cases/file.h"
+#include "fuzz/examine/output_bits.h"
 #include "fuzz/examine/placement.h"
+#include "fuzz/problem/owned_problem.h"
+#include "fuzz/recipe/expand/expand.h"
+#include "fuzz/recipe/recipe.h"
+#include "tests/gpu/ways_once.h"
 #include "tests/kernel/cuda/support/device_problem.h"
 
 namespace plumbline {
@@ -43,21 +58,89 @@ const char* NameOf(CudaPath path) {
   return "an unknown path";
 }
 
-// Returns what went wrong, one line each.
-std::vector<std::string> RunOnce(fuzz::Placement* placement, CudaPath path, size_t saved_logits_bytes,
-                                 int poison) {
+// What a call gave.
+struct Ran {
+  std::vector<std::string> wrong;  // one line each
+  fuzz::OutputBits bits;
+};
+
+Ran RunOnce(fuzz::Placement* placement, CudaPath path, const Way& way, int poison) {
   kernel::device::DeviceProblem device(placement->problem(), placement->results());
   kernel::Execution execution = kernel::device::OnDevice(path);
-  execution.saved_logits_bytes = saved_logits_bytes;
-  kernel::device::DeviceCall call(device, execution, poison);
-  const kernel::Status status = call.Run();
-  std::vector<std::string> wrong;
-  if (status.ok()) {
-    wrong = device.Fetch();
+  execution.kept_form = way.form;
+  execution.block_rows = way.block_rows;
+  execution.saved_is_consumed = way.consumed;
+  execution.saved_logits_bytes = execution.kept_logits_bytes = way.logits_bytes;
+  Ran ran;
+  kernel::Status status;
+  bool intact = true;
+  if (way.one_call) {
+    size_t bytes = 0;
+    status = kernel::GetForwardBackwardSize(device.problem(), device.results(), execution, &bytes);
+    kernel::device::DeviceBuffer workspace(bytes, poison != kernel::device::kUnfilled);
+    if (status.ok()) {
+      status =
+          kernel::ForwardBackward(device.problem(), device.results(), execution, {}, workspace.data());
+    }
+    kernel::device::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    intact = workspace.GuardsIntact();
   } else {
-    wrong.push_back(status.message);
+    kernel::device::DeviceCall call(device, execution, poison, way.chunk_columns);
+    status = call.Run();
+    intact = call.GuardsIntact();
   }
-  if (!call.GuardsIntact()) wrong.emplace_back("a guard band of workspace or saved state was written");
+  if (status.ok()) {
+    ran.wrong = device.Fetch();
+  } else {
+    ran.wrong.push_back(status.message);
+  }
+  if (!intact) ran.wrong.emplace_back("a guard band of workspace or saved state was written");
+  ran.bits = fuzz::CopyBits(placement->results(), /*one_nan=*/true);
+  return ran;
+}
+
+// Returns whether some row may have no part in grad_weight, whose bits blocks of rows then change.
+bool MayDropRows(const fuzz::OwnedProblem& problem) {
+  for (int64_t i = 0; i < problem.labels.size(); ++i) {
+    if (!problem.IsClass(problem.labels.GetInt(i))) return true;
+  }
+  if (!problem.grad_logprob) return true;
+  for (int64_t i = 0; i < problem.grad_logprob->size(); ++i) {
+    if (problem.grad_logprob->GetFloat(i) == 0) return true;
+  }
+  return false;
+}
+
+// Runs a problem on a path, first with nothing kept, then by `count` ways from number `first` on.
+// Returns what went wrong, one line each.
+std::vector<std::string> RunWays(const fuzz::OwnedProblem& problem, CudaPath path, size_t first,
+                                 size_t count, int poison) {
+  constexpr const char* kOutputs[] = {"logprob",     "loss",        "entropy",          "lse",
+                                      "grad_hidden", "grad_weight", "first_invalid_row"};
+  fuzz::Placement placement(problem);
+  std::vector<std::string> wrong;
+  std::optional<fuzz::OutputBits> alike[2];  // with nothing kept, of either form
+  const auto run = [&](const Way& way) {
+    Ran ran = RunOnce(&placement, path, way, poison);
+    for (const std::string& line : ran.wrong) wrong.push_back(std::string(way.name) + ": " + line);
+    return ran.bits;
+  };
+  const auto reference = [&](kernel::KeptForm form) -> const fuzz::OutputBits& {
+    std::optional<fuzz::OutputBits>& bits = alike[form == kLogits ? 1 : 0];
+    if (!bits) bits = run({.name = "nothing kept", .form = form});
+    return *bits;
+  };
+  reference(kernel::KeptForm::kDefault);
+  for (size_t i = first; i < first + count; ++i) {
+    const Way& way = kWays[i % std::size(kWays)];
+    const fuzz::OutputBits &want = reference(way.form), got = run(way);
+    for (size_t output = 0; output < std::size(kOutputs); ++output) {
+      const bool other = way.block_rows > 0 && output == 5 && MayDropRows(problem);
+      if (other || got.outputs[output] == want.outputs[output]) continue;
+      wrong.push_back(std::string(way.name) + ": " + kOutputs[output] +
+                      " has other bits than with nothing kept");
+    }
+  }
   return wrong;
 }
 
@@ -84,11 +167,45 @@ int Main(const std::filesystem::path& folder, size_t most, int poison) {
   double longest = 0;
   std::string slowest;
   int64_t runs = 0, left_out = 0, wrong = 0, unread = 0;
+  // Runs a problem by some of the ways, unless it is too large.
+  const auto take = [&](const std::string& name, const fuzz::OwnedProblem& problem, CudaPath path,
+                        size_t first, size_t count) {
+    ++runs;
+    const auto start = std::chrono::steady_clock::now();
+    for (const std::string& line : RunWays(problem, path, first, count, poison)) {
+      ++wrong;
+      std::printf("%s on %s, %s\n", name.c_str(), NameOf(path), line.c_str());
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (took.count() > 2) {  // a stopped run then shows where its time went
+      std::printf("%s on %s: %.1f s\n", name.c_str(), NameOf(path), took.count());
+      std::fflush(stdout);
+    }
+    if (took.count() > longest) {
+      longest = took.count();
+      slowest = name;
+    }
+  };
+  const auto fits = [&](const fuzz::OwnedProblem& problem) {
+    const bool small = DeviceBytes(fuzz::Placement(problem)) <= most;
+    left_out += small ? 0 : 1;
+    return small;
+  };
+  for (const char* const line : kProblems) {
+    fuzz::Recipe recipe;
+    std::string error;
+    if (!fuzz::Parse(line, &recipe, &error)) throw std::runtime_error(error);
+    const fuzz::OwnedProblem problem = fuzz::Expand(recipe);
+    if (!fits(problem)) continue;
+    for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest})
+      take(line, problem, path, 0, std::size(kWays));
+  }
   const fuzz::CaseListing listing = fuzz::ListCases(folder);
   for (const std::string& line : listing.unreadable) {
     std::fprintf(stderr, "%s\n", line.c_str());
     ++unread;
   }
+  size_t next = 0;  // way
   for (const std::filesystem::path& file : listing.files) {
     std::string error;
     const auto stored = fuzz::ReadCase(file, &error);
@@ -97,31 +214,11 @@ int Main(const std::filesystem::path& folder, size_t most, int poison) {
       ++unread;
       continue;
     }
-    fuzz::Placement placement(stored->problem);
-    if (DeviceBytes(placement) > most) {
-      ++left_out;
-      continue;
-    }
+    if (!fits(stored->problem)) continue;
     for (const CudaPath path : {CudaPath::kSimt, CudaPath::kPortable, CudaPath::kBest}) {
-      ++runs;
-      const auto start = std::chrono::steady_clock::now();
-      for (const size_t logits : {size_t{0}, ~size_t{0}}) {
-        for (const std::string& line : RunOnce(&placement, path, logits, poison)) {
-          ++wrong;
-          std::printf("%s on %s, logits %ssaved: %s\n", file.filename().c_str(), NameOf(path),
-                      logits == 0 ? "not " : "", line.c_str());
-        }
-      }
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      if (took.count() > 2) {  // a stopped run then shows where its time went
-        std::printf("%s on %s: %.1f s\n", file.filename().c_str(), NameOf(path), took.count());
-        std::fflush(stdout);
-      }
-      if (took.count() > longest) {
-        longest = took.count();
-        slowest = file.filename();
-      }
+      take(file.filename(), stored->problem, path, next++, 1);
     }
+    ++next;  // so that a path has each way in some case, whose number is a multiple of the paths'
   }
   fuzz::Json result;
   result["slowest"] = slowest;

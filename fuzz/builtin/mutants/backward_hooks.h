@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "fuzz/builtin/mutants/forward_hooks.h"
 #include "kernel/dtype.h"
@@ -15,6 +16,7 @@
 #include "kernel/host/d_logits.h"
 #include "kernel/host/rows.h"
 #include "kernel/host/tiling.h"
+#include "kernel/host/workspace.h"
 #include "kernel/problem.h"
 
 namespace plumbline::fuzz {
@@ -36,6 +38,10 @@ struct BackwardHooks : ForwardHooks {
       *gamma = host::LogprobGradient(*gamma, problem.reduction, state.counted);
     }
     if (Is("invalid-row-forgotten")) state.invalid = false;
+    if (Is("stretch-out-of-order")) {
+      const host::Plan& plan = state.plan;
+      FirstStretch().resize(static_cast<size_t>(plan.n * host::RoundUp(plan.h, host::kTile)));
+    }
   }
 
   void Probabilities(const float* z, host::RowGradient& row, float* t, float* p) const {
@@ -63,6 +69,13 @@ struct BackwardHooks : ForwardHooks {
 
   bool StoreGradHidden(host::RowKind kind) const {
     return !Is("zero-grad-unwritten") || kind != host::RowKind::kNormal;
+  }
+
+  // The sums of the first stretch of grad_hidden, as they lie in BackwardMemory::grad_hidden: what
+  // waits to be added. One pass runs at a time.
+  static std::vector<float>& FirstStretch() {
+    static std::vector<float> sums;
+    return sums;
   }
 
  private:

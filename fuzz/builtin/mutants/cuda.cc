@@ -20,6 +20,7 @@ using kernel::CudaPath, kernel::Problem, kernel::Results, kernel::Status;
 using kernel::cuda::Path;
 
 thread_local CudaMutantCall current;
+thread_local int64_t forwards = 0;  // passes that have begun
 
 // Calls `run` with the problem as the mutant reads it, and with the path that has the defect.
 template <class Run>
@@ -28,7 +29,7 @@ Status Call(size_t row, const Problem& problem, const Results& results, void* wo
   const Status found = FindPath(kMutants[row], &path);
   if (!found.ok()) return found;
   Problem seen = problem;
-  current = {static_cast<int>(row), &seen, &results, static_cast<std::byte*>(workspace)};
+  current = {static_cast<int>(row), &seen, &results, static_cast<std::byte*>(workspace), forwards};
   if (current.Is("strides-32-bit")) {
     for (kernel::ConstTensor* matrix : {&seen.hidden, &seen.weight}) {
       for (int64_t& stride : matrix->stride) stride = static_cast<int32_t>(stride);
@@ -60,6 +61,7 @@ struct CudaMutantOperator {
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void* stream) {
+    ++forwards;
     return Call(kRow, problem, results, workspace, [&](const Problem& seen, const Path* path) {
       return kernel::cuda::Forward(seen, results, OfRow(kRow, stream), workspace, saved, path);
     });
@@ -83,11 +85,11 @@ struct CudaMutantOperator {
 template <size_t kRow>
 struct ForwardBackwardCall {
   static constexpr CudaPath kPath = CudaPath::kBest;
-  static Status Enqueue(const Problem& problem, const Results& results,
-                        const kernel::Execution& execution, const kernel::UpstreamGradients& upstream,
-                        void* workspace) {
+  static Status Enqueue(const Problem& problem, const Results& results, const CudaWay& way,
+                        const kernel::UpstreamGradients& upstream, void* workspace) {
     return Call(kRow, problem, results, workspace, [&](const Problem& seen, const Path* path) {
-      return kernel::cuda::ForwardBackward(seen, results, execution, upstream, workspace, path);
+      return kernel::cuda::ForwardBackward(seen, results, way.execution, upstream, workspace, path,
+                                           way.chunk_columns);
     });
   }
 };
@@ -106,8 +108,8 @@ using MutantOperator = std::conditional_t<kMutants[kRow].path == MutantPath::kCu
 const CudaMutantCall& CurrentCall() { return current; }
 
 std::vector<BuiltIn> CudaMutants() {
-  return MakeMutants<MutantOperator, kHostMutants.size()>(
-      "cuda-mutant:", "", std::make_index_sequence<kMutants.size() - kHostMutants.size()>());
+  return MakeMutants<MutantOperator, kHopperMutants.size()>(
+      "cuda-mutant:", "", std::make_index_sequence<kMutants.size() - kHopperMutants.size()>());
 }
 
 }  // namespace plumbline::fuzz

@@ -12,7 +12,9 @@ namespace plumbline::fuzz {
 
 kernel::Status FindPath(const MutantRow& mutant, const kernel::cuda::Path** path) {
   const bool hopper = mutant.path == MutantPath::kCudaHopper;
-  *path = hopper ? &kMutantHopperPath : &kMutantPortablePath;
+  *path = !hopper                                        ? &kMutantPortablePath
+          : mutant.name == "hopper-stretch-out-of-order" ? &kMutantHopperTogetherPath
+                                                         : &kMutantHopperPath;
   int capability = 0;
   const kernel::Status status = kernel::cuda::GetComputeCapability(&capability);
   if (!status.ok() || (hopper ? capability == 90 : capability >= 80)) return status;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "fuzz/builtin/mutants/table.h"
@@ -22,6 +23,7 @@ namespace plumbline::fuzz {
 
 extern const kernel::cuda::Path kMutantPortablePath;
 extern const kernel::cuda::Path kMutantHopperPath;
+extern const kernel::cuda::Path kMutantHopperTogetherPath;  // stretches are computed together
 
 // Sets *path to the one that has a mutant's defect. kUnsupported if the device has no such path: 8.0 is
 // the least, and Hopper's defects need 9.0.
@@ -37,6 +39,7 @@ struct CudaMutantCall {
   const kernel::Problem* problem = nullptr;
   const kernel::Results* results = nullptr;
   std::byte* workspace = nullptr;
+  int64_t number = 0;  // of forward passes that this thread has begun
 
   bool Is(CudaMutantName name) const { return active == name.row; }
 };

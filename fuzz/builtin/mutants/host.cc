@@ -54,14 +54,16 @@ template <size_t kRow>
 using OnHost = MutantOperator<host::FusedChains, kRow>;
 template <size_t kRow>
 using OnHopper = MutantOperator<host::TensorCores, kRow>;
-using Rows = std::make_index_sequence<kHostMutants.size()>;
+template <const auto& kRows>
+using RowsOf = std::make_index_sequence<kRows.size()>;
 
 }  // namespace
 
-std::vector<BuiltIn> Mutants() { return MakeMutants<OnHost, 0>("mutant:", "", Rows()); }
+std::vector<BuiltIn> Mutants() { return MakeMutants<OnHost, 0>("mutant:", "", RowsOf<kHostMutants>()); }
 
 std::vector<BuiltIn> HopperMutants() {
-  return MakeMutants<OnHopper, 0>("hopper-mutant:", "the same defect on host-hopper: ", Rows());
+  return MakeMutants<OnHopper, 0>(
+      "hopper-mutant:", "the same defect on host-hopper: ", RowsOf<kHopperMutants>());
 }
 
 }  // namespace plumbline::fuzz

@@ -55,6 +55,9 @@ struct MutantHooks : BackwardHooks {
       if (Is("grad-hidden-partial") && chunk_ends && state.first + state.width < plan.v) {
         std::fill_n(sums, width, 0.0f);
       }
+      if (Is("stretch-out-of-order") && chunk_ends && Passes() % 2 == 1) {
+        AddFirstStretchLast(state, i * stride + column, width);
+      }
     }
   }
 
@@ -70,6 +73,23 @@ struct MutantHooks : BackwardHooks {
   }
 
  private:
+  // Holds the first stretch's sums back, from element `at` on, and adds them to the totals when the
+  // last stretch has ended. With two stretches the sum is the same in either order.
+  static void AddFirstStretchLast(const host::BackwardState& state, int64_t at, int64_t width) {
+    const int64_t end = state.first + state.width;
+    float* const sums = state.memory.grad_hidden + at;
+    float* const held = FirstStretch().data() + at;
+    if (state.plan.v <= state.plan.stretch) return;
+    if (end == state.plan.stretch) {
+      std::copy_n(sums, width, held);
+      std::fill_n(sums, width, 0.0f);
+    }
+    if (end != state.plan.v) return;
+    float* const totals = state.memory.totals + at;
+    for (int64_t j = 0; j < width; ++j) totals[j] += sums[j];
+    std::copy_n(held, width, sums);  // which the operator adds next
+  }
+
   // To 10 bits of fraction, ties to even; NaN and infinities as they are.
   static float ToTf32(float value) {
     const auto bits = std::bit_cast<uint32_t>(value);

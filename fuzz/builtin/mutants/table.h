@@ -18,7 +18,8 @@ namespace plumbline::fuzz {
 
 // The operator that has the defect.
 enum class MutantPath : uint8_t {
-  kHost,                 // the one on the CPU, with the dot products of host and of host-hopper
+  kHost,                 // the one on the CPU, with the dot products of host and of host-hopper; or,
+                         // where MutantRow::stretches says so, of host-hopper alone
   kCudaPortable,         // the portable path of the one on CUDA devices, from compute capability 8.0 on
   kCudaHopper,           // its path for compute capability 9.0
   kCudaForwardBackward,  // its portable path, with gradients computed in the forward call
@@ -27,6 +28,7 @@ enum class MutantPath : uint8_t {
 struct MutantRow {
   std::string_view name;  // "tail-unmasked"; unique among the mutants of one device
   MutantPath path;
+  bool stretches;         // the defect is one of stretches of grad_hidden, which host does not have
   std::string_view hook;  // where it is implemented: "SumTile, Probabilities", "Arguments"
   bool deterministic;     // the same wrong bits every time
   std::string_view what;  // one line: the defect, and in parentheses the bug it is modelled on
@@ -44,6 +46,7 @@ inline constexpr std::string_view kText =
     ;
 inline constexpr std::string_view kPaths[] = {"host", "cuda-portable", "cuda-hopper",
                                               "cuda-forward-backward"};
+inline constexpr std::string_view kHostHopper = "host-hopper";
 
 // Cuts off what stands before the separator.
 constexpr std::string_view Take(std::string_view& text, std::string_view separator) {
@@ -64,7 +67,9 @@ constexpr MutantRow TakeRow(std::string_view& text) {
   while (!BeginsRow(line)) line = Take(text, "\n");
   MutantRow row = {};
   row.name = Take(line, kCell);
-  const auto* const path = std::ranges::find(kPaths, Take(line, kCell));
+  const std::string_view on = Take(line, kCell);
+  row.stretches = on == kHostHopper;
+  const auto* const path = std::ranges::find(kPaths, row.stretches ? kPaths[0] : on);
   if (path == std::end(kPaths)) throw "the table of mutants has no such path";
   row.path = static_cast<MutantPath>(path - kPaths);
   row.hook = Take(line, kCell);
@@ -96,9 +101,12 @@ inline constexpr auto kMutants = [] {
   return rows;
 }();
 
-// The host's come first. Within a device the order is that of every list.
-inline constexpr std::span<const MutantRow> kHostMutants = std::span(kMutants).first(
+// The host's come first, those of both its arithmetics before those of host-hopper alone. Within a
+// device the order is that of every list.
+inline constexpr std::span<const MutantRow> kHopperMutants = std::span(kMutants).first(
     static_cast<size_t>(std::ranges::count(kMutants, MutantPath::kHost, &MutantRow::path)));
+inline constexpr std::span<const MutantRow> kHostMutants = kHopperMutants.first(
+    static_cast<size_t>(std::ranges::count(kHopperMutants, false, &MutantRow::stretches)));
 
 inline constexpr int kNoMutant = -1;  // the active defect of an operator without one
 

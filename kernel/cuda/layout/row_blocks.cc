@@ -39,10 +39,10 @@ int64_t BytesOfRow(int64_t h, int64_t v) {
 // packed weight; of each of all n rows its logprob for the loss, and what forward alone has in the
 // workspace.
 int64_t BytesOfBlocks(int64_t n, int64_t h, int64_t v) {
-  constexpr int64_t kAtOnce = int64_t{128} << 20, kForward = int64_t{96} << 20;
+  constexpr int64_t kForward = int64_t{96} << 20;
   const int64_t ld = RoundUp(h, 8), sums = HeldProduct(HeldProduct(v, ld), 4);
   const int64_t start =
-      std::max(2 * InPlaceElements(ld, false) + kAtOnce, 2 * InPlaceElements(ld, true));
+      std::max(2 * InPlaceElements(ld, false) + kStretchesBytes, 2 * InPlaceElements(ld, true));
   const int64_t packed = HeldProduct(2 * ld, StretchOf(v));
   return sums + start + std::max(kForward, packed) + 40 * n;
 }

@@ -24,7 +24,6 @@ constexpr int64_t kFewRowsBytes = int64_t{120} << 20;
 constexpr int64_t kMostBackwardBytes = int64_t{1} << 30;
 constexpr int64_t kPlaneColumns = 1536;  // a chunk of an fp32 problem at most, whatever its rows
 constexpr int64_t kRowStep = 256;
-constexpr int64_t kStretchesBytes = int64_t{128} << 20;  // sums of stretches that are computed together
 
 // Chunks begin with a tile of any path, because kept exponents need the maxima of whole tiles.
 static_assert(std::ranges::all_of(kPartialColumns, [](int columns) {
@@ -97,18 +96,20 @@ int64_t WithAStretch(const Layout& layout, int64_t most) {
   return std::max({most, whole, layout.stretch <= most + most / 4 ? layout.stretch : 0});
 }
 
-// Returns the elements of a row behind its d_logits in place that the totals of grad_hidden take.
-int64_t BehindOfTotals(const Layout& layout) { return RoundUp(2 * layout.packed_ld, 64); }
+// Returns the width of a row's totals of grad_hidden in elements of a row of exponents, of which two
+// take the place of one total.
+int64_t TotalsWidth(const Layout& layout) { return RoundUp(2 * layout.packed_ld, 64); }
 
 // Divides the kept columns into chunks of grad_weight where d_logits are in place: short ones, because
 // their d_logits take memory beside the exponents, unless that serves the totals of grad_hidden, too.
-void DivideInPlace(const Layout& layout, bool totals_behind, BackwardLayout* b) {
+void DivideInPlace(const Layout& layout, bool totals_behind, int64_t chunk_columns, BackwardLayout* b) {
   const int64_t columns = layout.v - layout.first_kept;
   const int64_t elements = InPlaceElements(layout.packed_ld, totals_behind);
-  const int64_t least = totals_behind ? BehindOfTotals(layout) : 0;
-  const int64_t most =
-      std::min(std::max(elements / std::max<int64_t>(layout.n, 1), least), columns / 8);
+  const int64_t least = totals_behind ? TotalsWidth(layout) : 0;
+  int64_t most = std::min(std::max(elements / std::max<int64_t>(layout.n, 1), least), columns / 8);
+  if (chunk_columns > 0) most = std::min(most, chunk_columns);
   b->kept = BestInPlaceChunks(kH200Costs, layout.n, layout.h, columns, most);
+  if (chunk_columns > 0) b->kept.two = true;
   b->ahead = std::max(b->kept.most, least);
   b->totals_behind = totals_behind;
 }
@@ -131,23 +132,26 @@ int64_t Together(const Layout& layout, int64_t columns) {
 }
 
 // Chooses how many stretches are computed together, in chunks of at most so many columns.
-void ComputeTogether(const Layout& layout, int64_t columns, bool few, BackwardLayout* b) {
+void ComputeTogether(const Layout& layout, int64_t columns, bool few, bool in_turn, BackwardLayout* b) {
   const int64_t stretches = std::max<int64_t>(CeilDiv(columns, layout.stretch), 1);
-  b->at_once = few ? std::clamp<int64_t>(MostApart(layout), 1, stretches) : Together(layout, columns);
+  b->at_once = few       ? std::clamp<int64_t>(MostApart(layout), 1, stretches)
+               : in_turn ? 1
+                         : Together(layout, columns);
   b->sweeps = few && (b->at_once > 1 || stretches == 1);
 }
 
 // Returns whether the totals of grad_hidden fit behind d_logits in place: every column is kept, and
 // there are no other sums. It asks for no gradient, since the saved state may not depend on them.
-bool TotalsFitBehind(const Layout& layout, int64_t packed_chunk) {
+bool TotalsFitBehind(const Layout& layout, int64_t packed_chunk, bool in_turn) {
   return layout.first_kept == 0 && packed_chunk >= std::min(layout.stretch, layout.v) &&
-         BehindOfTotals(layout) <= layout.v / 8 && Together(layout, layout.v) == 1;
+         TotalsWidth(layout) <= layout.v / 8 && (in_turn || Together(layout, layout.v) == 1);
 }
 
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
                             const Keeping& keeping) {
   BackwardLayout b;
   const bool few = FewRows(layout) && !keeping.blocks;
+  const bool shortened = keeping.chunk_columns > 0;
   b.padded_rows = RoundUp(layout.n, kRowStep);
   const int64_t most =
       few ? kFewRowsBytes
@@ -155,8 +159,9 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   const auto chunk = [&](int64_t column_bytes) {
     if (layout.n == 0) return kColumnStep;
     if (layout.planes > 1) return PlaneChunk(layout);
+    const int64_t fit = WithAStretch(layout, most / column_bytes);
     return BestChunk(kH200Costs, layout.n, layout.h, layout.v, layout.stretch,
-                     WithAStretch(layout, most / column_bytes));
+                     shortened ? std::min(fit, keeping.chunk_columns) : fit);
   };
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
@@ -168,7 +173,10 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   if (!some_elsewhere) b.packed_chunk = std::min(b.packed_chunk, layout.stretch);
   b.kept = {b.direct_chunk, false};
   if (in_place) {
-    DivideInPlace(layout, TotalsFitBehind(layout, b.packed_chunk), &b);
+    DivideInPlace(layout, TotalsFitBehind(layout, b.packed_chunk, shortened), keeping.chunk_columns,
+                  &b);
+  } else if (shortened && layout.planes == 1 && columns > 0) {
+    b.kept.two = !few && (b.direct_chunk >= layout.stretch || b.direct_chunk % kKeptStep == 0);
   } else if (layout.planes == 1 && columns > 0) {
     // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, and at
     // most 1 GiB, but no less than d_logits of other columns.
@@ -194,7 +202,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   if (sums && layout.n > 0 && layout.planes == 1) {
     const int64_t longest =
         std::max({b.direct_chunk, b.packed_chunk, in_place ? columns : b.kept.most});
-    ComputeTogether(layout, std::min(longest, layout.v), few, &b);
+    ComputeTogether(layout, std::min(longest, layout.v), few, shortened, &b);
     if (b.at_once > 1) b.apart = direct.Take(HeldProduct(b.at_once * layout.n, layout.packed_ld), 4);
   }
   b.packed_hidden = direct.Take(HeldProduct(b.padded_rows, row_bytes), 1);
@@ -277,7 +285,8 @@ std::optional<Layout> LayoutOf(const LayoutKey& key) {
     layout.workspace_bytes = std::max(layout.workspace_bytes, layout.backward.bytes);
     if (layout.n > 0)
       layout.saved_bytes = sizeof(SavedHeader) + static_cast<size_t>(layout.n) * kSavedRowBytes;
-    if (key.clusters != kH200Costs.clusters) DivideFor(key.clusters, layout, &layout.backward);
+    if (key.clusters != kH200Costs.clusters && key.keeping.chunk_columns == 0)
+      DivideFor(key.clusters, layout, &layout.backward);
   }
   if (layout.workspace_bytes > kMostBytes) return std::nullopt;
   return layout;

@@ -118,6 +118,9 @@ constexpr bool KeptAsExponents(DType dtype, KeptForm form) {
   return dtype == DType::kBf16 && form == KeptForm::kDefault;
 }
 
+// The bytes that sums of stretches may take which are computed together.
+inline constexpr int64_t kStretchesBytes = int64_t{128} << 20;
+
 // Returns the elements of d_logits of the longest chunk in place, unless that is less than kTileStep
 // columns: those of 12672 columns of 8192 rows where H is at most 2048. Where H is more: of 12672, or
 // from H = 4096 on of 9504, where the memory serves the totals of grad_hidden, too, else of 3168 at
@@ -134,6 +137,9 @@ struct Keeping {
   KeptForm form = KeptForm::kDefault;
   bool consumed = false;
   bool blocks = false;  // of rows, several: grad_weight goes on through sums, and there is no sweep
+  // Above 0: chunks have at most so many columns, and are divided as those of large problems
+  // (kernel/cuda/operator.h). For tests.
+  int64_t chunk_columns = 0;
 
   bool operator==(const Keeping&) const = default;
 };

@@ -2,22 +2,33 @@
 //
 // Targets on a real device, through the built program. Each test names one misbehaviour of
 // tests/fuzz/plugins/on_cuda.cu, which must be found, reported in words that lead to it, and survived;
-// GpuOneCause its defects, each of which must be few findings.
+// GpuOneCause its defects, each of which must be few findings. CudaWays needs no device: how our own
+// targets call the operator, by shape.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <string>
 
 #include "fuzz/base/json.h"
 #include "fuzz/base/units.h"
+#include "fuzz/builtin/adapter.h"
+#include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/cuda_forward_backward.h"
+#include "fuzz/recipe/recipe.h"
+#include "fuzz/recipe/regimes.h"
 #include "fuzz/target/interface/cuda_device.h"
 #include "fuzz/target/target.h"
 #include "fuzz/worker/case_runner.h"
+#include "kernel/cuda/layout/row_blocks.h"
+#include "kernel/cuda/layout/workspace.h"
 #include "tests/fuzz/support/located.h"
 #include "tests/fuzz/support/program.h"
+#include "tests/gpu/ways_once.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -154,6 +165,117 @@ TEST_F(GpuTargets, CheckRunsThem) {
   const Outcome o = Run("check " + testing::LocatedSource("corpus/real/minilm-64.safetensors") +
                         " --rows all --run --target cuda");
   EXPECT_EQ(o.status, 0) << o.out << Err();
+}
+
+// The ways of the targets on a device, by the shapes that a campaign draws. Needs no device. Fails if a
+// way, or a division of a problem that it is there for, is no longer reached by small cases.
+TEST(CudaWays, SmallCasesReachAll) {
+  std::map<std::string, int> reached;
+  for (const char* way :
+       {"nothing saved", "a part saved", "all saved", "consumed", "as logits", "chunks of 384",
+        "chunks of 768", "several chunks", "a stretch in parts", "stretches together", "a sweep",
+        "two buffers", "beside products in place", "totals behind", "blocks and short chunks"})
+    reached[way] = 0;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    const Recipe recipe = DrawRecipe(7, i);
+    kernel::Problem problem;
+    problem.hidden = {nullptr, recipe.dtype, 2, {recipe.n, recipe.h}, {recipe.h, 1}};
+    problem.weight = {nullptr, recipe.dtype, 2, {recipe.v, recipe.h}, {recipe.h, 1}};
+    const CudaWay way = SavingSome(problem, nullptr, kernel::CudaPath::kBest);
+    const kernel::Execution& execution = way.execution;
+    const auto layout = kernel::cuda::MakeLayout(problem, EveryResult(problem, recipe.fp32_grads),
+                                                 {.bytes = execution.saved_logits_bytes,
+                                                  .form = execution.kept_form,
+                                                  .consumed = execution.saved_is_consumed,
+                                                  .chunk_columns = way.chunk_columns});
+    ASSERT_TRUE(layout.has_value());
+    const kernel::cuda::BackwardLayout& b = layout->backward;
+    const int64_t v = recipe.v, kept = v - layout->first_kept;
+    const bool bf16 = recipe.dtype == kernel::DType::kBf16, in_place = b.ahead > 0;
+    const CudaWay at_once = KeepingSome(problem, nullptr, kernel::CudaPath::kBest);
+    reached["nothing saved"] += kept == 0 ? 1 : 0;
+    reached["a part saved"] += kept > 0 && kept < v ? 1 : 0;
+    reached["all saved"] += v > 0 && kept == v ? 1 : 0;
+    reached["consumed"] += in_place ? 1 : 0;
+    reached["as logits"] += bf16 && kept > 0 && !layout->exponents ? 1 : 0;
+    reached["chunks of 384"] += way.chunk_columns == 384 ? 1 : 0;
+    reached["chunks of 768"] += way.chunk_columns == 768 ? 1 : 0;
+    reached["several chunks"] += layout->planes == 1 && v > b.direct_chunk ? 1 : 0;
+    reached["a stretch in parts"] += layout->planes == 1 && b.has_sums ? 1 : 0;
+    reached["stretches together"] += b.at_once > 1 ? 1 : 0;
+    reached["a sweep"] += b.sweeps ? 1 : 0;
+    reached["two buffers"] += !in_place && b.kept.two && kept > b.kept.most ? 1 : 0;
+    reached["beside products in place"] += in_place && b.kept.two && kept > b.kept.most ? 1 : 0;
+    reached["totals behind"] += b.totals_behind ? 1 : 0;
+    reached["blocks and short chunks"] +=
+        bf16 && at_once.execution.block_rows > 0 && recipe.n > 64 && v > 384 &&
+                at_once.execution.kept_form == kernel::KeptForm::kDefault && at_once.chunk_columns > 0
+            ? 1
+            : 0;
+  }
+  for (const auto& [way, cases] : reached) {
+    RecordProperty(way, cases);
+    EXPECT_GE(cases, 10) << way;
+  }
+}
+
+// The problems that corpus_once brings along, in its ways. Fails if they do not come to what they are
+// there for: a sweep of either hidden size in several stretches, totals behind d_logits, two buffers,
+// d_logits beside products in place, several blocks of rows; or if none is small enough for racecheck.
+TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
+  int sweeps = 0, behind = 0, two = 0, in_place = 0, blocks = 0, small = 0;
+  for (const char* const line : kProblems) {
+    Recipe recipe;
+    std::string error;
+    ASSERT_TRUE(Parse(line, &recipe, &error)) << line << ": " << error;
+    kernel::Problem problem;
+    problem.hidden = {nullptr, recipe.dtype, 2, {recipe.n, recipe.h}, {recipe.h, 1}};
+    problem.weight = {nullptr, recipe.dtype, 2, {recipe.v, recipe.h}, {recipe.h, 1}};
+    const kernel::Results results = EveryResult(problem, recipe.fp32_grads);
+    small += recipe.v * recipe.h * 4 < (1 << 20) ? 1 : 0;
+    for (const Way& way : kWays) {
+      const auto layout = kernel::cuda::MakeLayout(problem, results,
+                                                   {.bytes = way.logits_bytes,
+                                                    .form = way.form,
+                                                    .consumed = way.consumed || way.one_call,
+                                                    .chunk_columns = way.chunk_columns});
+      ASSERT_TRUE(layout.has_value());
+      const kernel::cuda::BackwardLayout& b = layout->backward;
+      EXPECT_EQ(layout->first_kept, 0) << line << ", " << way.name;
+      sweeps += b.sweeps && recipe.v > layout->stretch ? 1 : 0;
+      behind += b.totals_behind ? 1 : 0;
+      two += b.ahead == 0 && b.kept.two && recipe.v > b.kept.most ? 1 : 0;
+      in_place += b.ahead > 0 && b.kept.two && recipe.v > b.kept.most ? 1 : 0;
+      const kernel::Execution execution = {
+          .device = kernel::Device::kCuda, .block_rows = way.block_rows, .kept_form = way.form};
+      const int64_t rows = kernel::cuda::RowsOfBlock(problem, results, execution);
+      blocks += way.block_rows > 0 && rows < recipe.n ? 1 : 0;
+    }
+  }
+  EXPECT_GE(sweeps, 4);
+  EXPECT_GE(behind, 1);
+  EXPECT_GE(two, 2);
+  EXPECT_GE(in_place, 2);
+  EXPECT_GE(blocks, 2);
+  EXPECT_GE(small, 4);
+}
+
+// Fails if a row alone has another form of keeping than in its batch, since its gradients then have
+// other bits, or if one of the two forms is in no case of production.
+TEST(CudaWays, TheFormIsThatOfTheHiddenSize) {
+  int logits = 0;
+  for (int64_t h = 1; h < 50; ++h) {
+    kernel::Problem one;
+    one.hidden = {nullptr, kernel::DType::kBf16, 2, {1, h}, {h, 1}};
+    one.weight = {nullptr, kernel::DType::kBf16, 2, {3, h}, {h, 1}};
+    kernel::Problem batch = one;
+    batch.hidden.shape[0] = 777;
+    batch.weight.shape[0] = 1001;
+    EXPECT_EQ(FormOf(one), FormOf(batch)) << h;
+    logits += FormOf(one) == kernel::KeptForm::kLogits ? 1 : 0;
+  }
+  EXPECT_GT(logits, 10);
+  EXPECT_LT(logits, 25);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ using RowBits = std::vector<std::byte>;
 // Runs batches over one weight, which stays on the device.
 class Batches {
  public:
-  Batches(DType dtype, int64_t v, int64_t h, const Execution& execution)
+  Batches(DType dtype, int64_t v, int64_t h, const Execution& execution, bool with_grad_weight)
       : dtype_(dtype),
         v_(v),
         h_(h),
@@ -42,7 +42,8 @@ class Batches {
         logprob_(kLargest * 4),
         entropy_(kLargest * 4),
         lse_(kLargest * 4),
-        grad_hidden_(kLargest * row_bytes_) {
+        grad_hidden_(kLargest * row_bytes_),
+        grad_weight_(with_grad_weight ? static_cast<size_t>(v) * row_bytes_ : 0) {
     const TestValues values = TestValues::Random(dtype, 0, v, h, 21, 3);
     weight_.Put(Encoded(values.weight).data(), weight_.size());
     // The pool has the tested rows first, then the neighbours.
@@ -101,6 +102,9 @@ class Batches {
     results.entropy = vector(entropy_);
     results.lse = vector(lse_);
     results.grad_hidden = Tensor{grad_hidden_.data(), dtype_, 2, {n, h_}, {h_, 1}};
+    if (grad_weight_.size() > 0) {
+      results.grad_weight = Tensor{grad_weight_.data(), dtype_, 2, {v_, h_}, {h_, 1}};
+    }
     Sizes sizes;
     EXPECT_TRUE(GetSizes(problem, results, execution_, &sizes).ok());
     if (workspace_ == nullptr || sizes.workspace > workspace_->size() || sizes.saved > saved_->size()) {
@@ -143,12 +147,15 @@ class Batches {
   std::vector<std::byte> all_hidden_;
   std::vector<int64_t> all_labels_;
   std::vector<float> all_g_, all_k_, all_t_;
-  DeviceBuffer weight_, hidden_, labels_, g_, k_, temperature_, logprob_, entropy_, lse_, grad_hidden_;
+  DeviceBuffer weight_, hidden_, labels_, g_, k_, temperature_, logprob_, entropy_, lse_, grad_hidden_,
+      grad_weight_;
   std::unique_ptr<DeviceBuffer> workspace_, saved_;
 };
 
-void CompareBatches(DType dtype, int64_t v, int64_t h, const Execution& execution) {
-  Batches batches(dtype, v, h, execution);
+// `with_grad_weight` asks for that gradient, too, which belongs to no row and is not compared.
+void CompareBatches(DType dtype, int64_t v, int64_t h, const Execution& execution,
+                    bool with_grad_weight = false) {
+  Batches batches(dtype, v, h, execution, with_grad_weight);
   std::vector<RowBits> alone;
   for (int64_t row = 0; row < kRows; ++row) alone.push_back(batches.Run({row})[0]);
   TestRandom random(23);
@@ -181,6 +188,36 @@ TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchFp32) { CompareBatches(DType::kF32, 1
 // The problem has several chunks of the vocabulary, and a depth that no vector load fits. Fails if a
 // row depends on its batch there.
 TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchOfChunks) { CompareBatches(DType::kBf16, 20003, 33, On()); }
+
+// Everything is kept, in a state that survives or is consumed, as exponents or as logits. Fails if a
+// row's place among those that are kept changes its bits, if d_logits in place reach a neighbour, or if
+// the division of kept columns, which depends on the number of rows, shows.
+TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchOfKeptExponents) {
+  Execution kept = On();
+  kept.saved_logits_bytes = ~size_t{0};
+  CompareBatches(DType::kBf16, 3001, 96, kept);
+}
+TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchThatIsConsumed) {
+  Execution consumed = On();
+  consumed.saved_logits_bytes = ~size_t{0};
+  consumed.saved_is_consumed = true;
+  CompareBatches(DType::kBf16, 3001, 96, consumed);
+}
+TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchOfKeptLogits) {
+  Execution logits = On();
+  logits.saved_logits_bytes = ~size_t{0};
+  logits.kept_form = KeptForm::kLogits;
+  CompareBatches(DType::kBf16, 1501, 40, logits);
+}
+// Batches of at most 128 rows have both gradients computed by a sweep over weight, on Hopper's path,
+// and longer ones by products. Fails if that shows, with nothing kept and with everything.
+TEST_P(GpuBatch, ARowHasItsBitsInEveryBatchOfASweep) {
+  CompareBatches(DType::kBf16, 1003, 512, On(), /*with_grad_weight=*/true);
+  Execution consumed = On();
+  consumed.saved_logits_bytes = ~size_t{0};
+  consumed.saved_is_consumed = true;
+  CompareBatches(DType::kBf16, 1003, 512, consumed, /*with_grad_weight=*/true);
+}
 
 INSTANTIATE_TEST_SUITE_P(Paths, GpuBatch, FastPaths(), PathName);
 

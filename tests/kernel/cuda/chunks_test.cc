@@ -18,7 +18,7 @@ namespace plumbline::kernel::cuda {
 namespace {
 
 Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Costs.clusters,
-          bool consumed = false, bool of_hidden = true) {
+          bool consumed = false, bool of_hidden = true, int64_t chunk_columns = 0) {
   Problem problem;
   problem.hidden = {nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   problem.weight = {nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
@@ -26,7 +26,8 @@ Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Cos
   if (of_hidden) results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   results.grad_weight = Tensor{nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
   const std::optional<Layout> layout =
-      MakeLayout(problem, results, {.bytes = limit, .consumed = consumed}, clusters);
+      MakeLayout(problem, results,
+                 {.bytes = limit, .consumed = consumed, .chunk_columns = chunk_columns}, clusters);
   EXPECT_TRUE(layout.has_value());
   return layout.value_or(Layout{});
 }
@@ -206,6 +207,64 @@ TEST(CudaSweep, IsForFewRows) {
       EXPECT_FALSE(b.kept.two);
     }
   }
+}
+
+// Shortened chunks are for small problems what memory makes of large ones. Fails if a small problem
+// does not come to several chunks, to two buffers, to d_logits beside products in place, or to totals
+// behind d_logits; if stretches are then computed together; if a chunk is no piece of a stretch and no
+// whole ones, or has no memory; or if the device's multiprocessors matter.
+TEST(CudaShortChunks, DivideSmallProblemsAsLargeOnes) {
+  int several = 0, two = 0, behind = 0, pieces = 0;
+  for (const int64_t n : {1, 77, 300}) {
+    for (const int64_t h : {8, 33, 512}) {
+      for (const int64_t v : {1, 385, 900, 2003, 13000}) {
+        for (const size_t limit : {size_t{0}, static_cast<size_t>(n * v), ~size_t{0}}) {
+          for (const int64_t most : {384, 768}) {
+            for (const bool consumed : {false, true}) {
+              SCOPED_TRACE(testing::Message() << n << " x " << h << " x " << v << " limit " << limit
+                                              << " chunk " << most << " " << consumed);
+              const Layout layout = Of(n, h, v, limit, kH200Costs.clusters, consumed, true, most);
+              const Layout other = Of(n, h, v, limit, 39, consumed, true, most);
+              const BackwardLayout& b = layout.backward;
+              EXPECT_EQ(layout.first_kept, Of(n, h, v, limit).first_kept);
+              EXPECT_EQ(other.workspace_bytes, layout.workspace_bytes);
+              EXPECT_EQ(other.backward.kept.most, b.kept.most);
+              if (!b.sweeps) {
+                EXPECT_EQ(b.at_once, 1);
+              }
+              bool shorter = layout.first_kept < v && layout.first_kept % layout.stretch != 0;
+              for (const int64_t chunk : {b.direct_chunk, b.packed_chunk}) {
+                EXPECT_GT(chunk, 0);
+                EXPECT_LE(chunk, most);
+                EXPECT_EQ(chunk % 384, 0);
+                EXPECT_TRUE(chunk < layout.stretch || chunk % layout.stretch == 0 || chunk >= v);
+                shorter = shorter || chunk < std::min(layout.stretch, v);
+              }
+              EXPECT_TRUE(!shorter || b.has_sums);
+              const bool keeps = layout.first_kept < v;
+              if (b.ahead > 0) {
+                EXPECT_LE(b.kept.most, b.ahead);
+                EXPECT_LE(b.kept.most, most);
+                EXPECT_TRUE(b.kept.two);
+              } else if (keeps && b.kept.two) {
+                const auto one = static_cast<size_t>(b.padded_rows * b.kept.most * 2);
+                EXPECT_GE(b.other_kept, b.d_logits + one);
+                EXPECT_LE(b.other_kept + one, b.bytes);
+              }
+              several += v > b.direct_chunk ? 1 : 0;
+              two += keeps && b.ahead == 0 && b.kept.two && v - layout.first_kept > b.kept.most ? 1 : 0;
+              behind += b.totals_behind ? 1 : 0;
+              pieces += shorter ? 1 : 0;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(several, 100);
+  EXPECT_GT(two, 20);
+  EXPECT_GT(behind, 10);
+  EXPECT_GT(pieces, 20);
 }
 
 // A device with other multiprocessors divides otherwise, in the same memory. Fails if a size or a saved

@@ -69,6 +69,53 @@ TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
   }
 }
 
+// Small problems in shortened chunks, which divide them as memory divides large ones: two buffers of
+// d_logits, d_logits beside products in place, totals behind them, and stretches in turn. The last two
+// have a stretch of two chunks, and a sweep. Fails if the length of chunks changes a bit, or needs
+// other memory than is asked for.
+TEST_P(GpuInPlace, ShortChunksChangeNoBit) {
+  struct Shape {
+    int64_t n, h, v;
+  };
+  int behind = 0, two = 0;
+  for (const auto& [dtype, form] : kKinds) {
+    for (const auto& [n, h, v] : {Shape{77, 45, 1003}, Shape{200, 64, 2003}, Shape{70, 32, 600},
+                                  Shape{33, 24, 12300}, Shape{90, 512, 900}}) {
+      TestValues values = Ragged(dtype, n, v, 13, h);
+      values.labels[static_cast<size_t>(n / 2)] = 5;  // an invalid one would make grad_weight NaN
+      const TestOutputs want = Apart(values, {}, In(form));
+      for (const bool hidden_major : {false, true}) {
+        for (const size_t limit : Limits(values, form)) {
+          for (const bool consumed : {false, true}) {
+            for (const int64_t chunk : {384, 768}) {
+              SCOPED_TRACE(testing::Message() << Name(dtype) << static_cast<int>(form) << " " << n
+                                              << " x " << h << " x " << v << " limit " << limit
+                                              << " chunk " << chunk << " " << consumed << hidden_major);
+              PlacedProblem placed(values, {.hidden_major = hidden_major});
+              const std::optional<cuda::Layout> made = cuda::MakeLayout(
+                  placed.problem(), placed.results(), {limit, form, consumed, /*blocks=*/false, chunk});
+              ASSERT_TRUE(made.has_value());
+              behind += made->backward.totals_behind ? 1 : 0;
+              two += made->backward.ahead == 0 && made->backward.kept.two ? 1 : 0;
+              DeviceProblem device(placed.problem(), placed.results());
+              Execution execution = In(form);
+              execution.saved_logits_bytes = limit;
+              execution.saved_is_consumed = consumed;
+              DeviceCall call(device, execution, 0xff, chunk);
+              ASSERT_TRUE(call.Run().ok());
+              EXPECT_THAT(device.Fetch(), IsEmpty());
+              EXPECT_TRUE(call.GuardsIntact());
+              EXPECT_TRUE(placed.Outputs() == want);
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(behind, 0);
+  EXPECT_GT(two, 0);
+}
+
 // Every row is live, and their number and the vocabulary's last tile leave no room. Fails if the tile's
 // columns past the vocabulary are stored as if they were kept.
 TEST_P(GpuInPlace, StoresNoColumnPastTheLast) {

@@ -187,9 +187,12 @@ std::vector<std::string> DeviceProblem::Fetch() {
   return damage;
 }
 
-DeviceCall::DeviceCall(const DeviceProblem& on, const Execution& execution, int poison)
-    : on_(on), execution_(execution) {
-  refused_ = GetSizes(on.problem(), on.results(), execution, &sizes_);
+DeviceCall::DeviceCall(const DeviceProblem& on, const Execution& execution, int poison,
+                       int64_t chunk_columns)
+    : on_(on), execution_(execution), chunk_columns_(chunk_columns) {
+  refused_ = chunk_columns == 0
+                 ? GetSizes(on.problem(), on.results(), execution, &sizes_)
+                 : cuda::GetSizes(on.problem(), on.results(), execution, &sizes_, chunk_columns);
   workspace_ = std::make_unique<DeviceBuffer>(sizes_.workspace, poison != kUnfilled);
   saved_ = std::make_unique<DeviceBuffer>(sizes_.saved, poison != kUnfilled);
   if (poison == kUnfilled) return;
@@ -199,11 +202,19 @@ DeviceCall::DeviceCall(const DeviceProblem& on, const Execution& execution, int 
 
 Status DeviceCall::Forward() {
   if (!refused_.ok()) return refused_;
+  if (chunk_columns_ > 0) {
+    return cuda::Forward(on_.problem(), on_.results(), execution_, workspace_->data(), saved_->data(),
+                         /*path=*/nullptr, chunk_columns_);
+  }
   return kernel::Forward(on_.problem(), on_.results(), execution_, workspace_->data(), saved_->data());
 }
 
 Status DeviceCall::Backward() {
   if (!refused_.ok()) return refused_;
+  if (chunk_columns_ > 0) {
+    return cuda::Backward(on_.problem(), on_.results(), execution_, workspace_->data(), saved_->data(),
+                          /*path=*/nullptr, chunk_columns_);
+  }
   return kernel::Backward(on_.problem(), on_.results(), execution_, workspace_->data(), saved_->data());
 }
 

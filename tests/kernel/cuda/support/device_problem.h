@@ -78,10 +78,11 @@ size_t ExtentBytes(const ConstTensor& tensor);
 inline constexpr int kUnfilled = -1;
 
 // Makes calls with a workspace and a saved state of exactly the size that is asked for, poisoned
-// (kUnfilled: left as allocated).
+// (kUnfilled: left as allocated). `chunk_columns` is that of kernel/cuda/operator.h.
 class DeviceCall {
  public:
-  DeviceCall(const DeviceProblem& on, const Execution& execution, int poison = 0xff);
+  DeviceCall(const DeviceProblem& on, const Execution& execution, int poison = 0xff,
+             int64_t chunk_columns = 0);
 
   Status Forward();
   Status Backward();
@@ -95,6 +96,7 @@ class DeviceCall {
  private:
   const DeviceProblem& on_;
   Execution execution_;
+  int64_t chunk_columns_;
   Sizes sizes_;
   Status refused_;
   std::unique_ptr<DeviceBuffer> workspace_, saved_;
