@@ -15,6 +15,7 @@ import unittest
 import unittest.mock
 
 import numpy as np
+from large_campaign import REGIMES, large_campaign
 from support import PACKAGE, PLUMB
 
 sys.path.insert(0, str(PACKAGE))
@@ -24,6 +25,7 @@ from plumbline.report import __main__ as report_program
 from plumbline.report.journal import read_journal
 from plumbline.report.markdown import markdown
 from plumbline.report.page import page
+from plumbline.report.shapes import told
 from plumbline.report.source import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -187,6 +189,23 @@ class Report(unittest.TestCase):
                         '{"done":[0,1,1,0],"u":{"p":9.5,"w":0.0,"s":"inf"}}\n', encoding="utf-8")  # fmt: skip
         self.assertEqual(read_journal(path).honest, {"logprob": {3: 1}, "grad_weight": {-6: 1}, "lse": {12: 1}})
 
+    # Fails if an output of which no element was judged counts as without error, or its count of elements as an error.
+    def test_outputs_that_are_not_judged(self):
+        path = self.folder / "unjudged.jsonl"
+        path.write_text('{"done":[0,1,1,0],"o":{"p":[0],"e":[0,0,3,5],"s":[4,0.0],"h":[0,1,0,0,8.5]}}', encoding="utf-8")
+        journal = read_journal(path)
+        self.assertEqual((journal.tightness, journal.exact), ({"grad_hidden": {3: 1}}, {"lse": 1}))
+
+    # Fails if the harness counts elements so that they no longer tell a case's N, V and H, or one is taken for another.
+    def test_shapes_are_those_of_the_recipes(self):
+        lines = [json.loads(line) for line in (self.folder / "hunt/journal.jsonl").read_text(encoding="utf-8").splitlines()]
+        done = {line["done"][0]: line for line in lines if "done" in line}
+        recipes = {line["sighting"]["item"]: line["sighting"]["recipe"] for line in lines if "sighting" in line}
+        self.assertTrue(recipes)
+        for item, recipe in recipes.items():
+            named = dict(word.split("=") for word in recipe.split()[1:])
+            self.assertEqual(told(done[item]), tuple(int(named[extent]) for extent in "nvh"), recipe)
+
     # Fails if results of two devices are one history, if they are not in the order of their dates, if one that failed or
     # was skipped counts, or if the last of three repetitions stands for their median.
     def test_benchmarks(self):
@@ -327,6 +346,37 @@ class Report(unittest.TestCase):
         self.assertEqual(text.count('role="img"'), 4)
         for said in ("/hunt/findings/mutant-plain", "Bug report, ready to be sent", "common-offset", "V: 2 alone"):
             self.assertTrue(said in text, said)
+
+    # Fails if the page of a campaign of hours is 2 MB or more, or it leaves findings out and does not say how many.
+    @unittest.skipUnless(HAS_PAGE, "Jinja and Matplotlib are not installed")
+    def test_page_of_a_large_campaign(self):
+        large_campaign(self.folder / "large", self.folder / "hunt")
+        text = page(read([self.folder / "large"]), "")
+        self.assertLess(len(text.encode()), 2_000_000)
+        self.assertEqual((text.count("<article"), text.count('role="img"')), (80, 2))
+        for said in ("300 findings, and 300 more signs", "and 260 more findings, which ", "and 260 more signs, which ",
+                     "large/summary.json lists", "Cases by regime and shape"):  # fmt: skip
+            self.assertTrue(said in text, said)
+        self.assertEqual([text.count(f'<th scope="row">{regime}</th>') for regime in REGIMES], [2] * len(REGIMES))
+
+    # Fails if a page grows with the length of its texts, the rows of its tables or the number of its reports, or it leaves some
+    # of them out and does not say how many.
+    @unittest.skipUnless(HAS_PAGE, "Jinja and Matplotlib are not installed")
+    def test_page_is_bounded(self):
+        large_campaign(self.folder / "wordy", self.folder / "hunt", findings=45, cases=1, what="<" * 60_000)
+        check = json.loads((self.folder / "check.json").read_text(encoding="utf-8").splitlines()[-1])
+        dump = check["dumps"][0]
+        dump |= {"cannot_show": ["nothing"] * 700, "not_looked_at": []}
+        dump["outputs"] = [dump["outputs"][0] | {"output": "lse"}] * 700
+        (self.folder / "long.json").write_text(json.dumps(check), encoding="utf-8")
+        with unittest.mock.patch("plumbline.report.page._figures", return_value=["<svg>" + "x" * 60_000 + "</svg>"]):
+            for names, said in ((["wordy"], r"and \d+ more characters.*and \d+ more findings"),
+                                (["wordy"] * 20, r"and \d+ more reports"), (["hunt"] * 60, r"and \d+ more reports"),
+                                (["long.json"], "and 200 more rows.*and 200 more lines")):  # fmt: skip
+                text = page(read([self.folder / name for name in names]), "")
+                self.assertLess(len(text.encode()), 2_000_000, names[0])
+                self.assertTrue(re.search(said, text, re.DOTALL) and "</html>" in text, said)
+        self.assertEqual((text.count('<th scope="row">lse</th>'), text.count("<li>nothing</li>")), (500, 500))
 
     # Fails if the package's version of a report differs from the program's package.
     def test_is_this_package(self):

@@ -64,7 +64,8 @@ def tightness(journal: Journal) -> str:
 
 def honest(journal: Journal) -> str:
     """Cases with values like a model's by error in units of honest kernels'."""
-    about = "error of a case ÷ an honest kernel's on the same rows; right of the dotted line it is suspect, unless few rows carry it"
+    about = ("error of a case ÷ an honest kernel's on the same rows;\n"
+             "right of the dotted line it is suspect, unless few rows carry it")  # fmt: skip
     label = "Histogram of cases by error in units of an honest kernel's, for each output"
     return _histogram(journal.honest, HONEST_FIRST, HONEST_LAST, HONEST_SUSPECT, about, label)
 

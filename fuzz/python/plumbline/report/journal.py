@@ -11,6 +11,7 @@ import pathlib
 from collections import Counter
 
 from ..stored import MALFORMED, FormatError
+from .shapes import joined, places, told
 
 OUTPUTS = {"p": "logprob", "l": "loss", "e": "entropy", "s": "lse", "h": "grad_hidden", "w": "grad_weight"}
 # Powers of two of error over bound, from 2^-20 and below to beyond 2^4.
@@ -33,21 +34,39 @@ class Journal:
     sighted: list[tuple[float, str]] = dataclasses.field(default_factory=list)
     # (regime, dtype): cases.
     drawn: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
+    # By regime: cases by group and column of their shapes' table (fuzz/python/plumbline/report/shapes.py).
+    shapes: dict[str, Counter[tuple[str, str]]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class _Names:
+    """What the numbers in the lines of cases mean."""
+
+    kinds: dict[int, tuple[str, str]] = dataclasses.field(default_factory=dict)  # regime and dtype
+    joined: list[int] = dataclasses.field(default_factory=lambda: [1])  # by target: how many are judged together
 
 
 def _bin(value: float, first: int, last: int) -> int:
     return last if math.isinf(value) else first if value == 0 else max(first, min(last, math.floor(math.log2(value))))
 
 
-def _take(journal: Journal, line: dict, kinds: dict[int, tuple[str, str]]) -> None:
-    if "kind" in line and "regime" in line:
-        kinds[line["kind"]] = (line["regime"], line["class"][2])
+def _take(journal: Journal, line: dict, names: _Names) -> None:
+    if "campaign" in line:
+        names.joined = [joined(target) for target in line["campaign"]["targets"]]
+    elif "kind" in line and "regime" in line:
+        names.kinds[line["kind"]] = (line["regime"], line["class"][2])
     elif "sighting" in line:
         seen = line["sighting"]
         journal.sighted.append((float(seen["seconds"]), seen["signature"]))
     elif "done" in line:
-        journal.drawn[kinds.get(line["done"][3], ("?", "?"))] += 1
+        item, *_, kind = line["done"]
+        regime, dtype = names.kinds.get(kind, ("?", "?"))
+        journal.drawn[regime, dtype] += 1
+        extents = told(line, names.joined[item % len(names.joined)])
+        journal.shapes.setdefault(regime, Counter()).update(places(extents))
         for letter, numbers in line.get("o", {}).items():
+            if len(numbers) not in (2, 5):
+                continue  # counts alone: no element of it was judged
             output, tightness = OUTPUTS[letter], float(numbers[-1])
             if tightness > 0:
                 journal.tightness.setdefault(output, Counter())[_bin(tightness, FIRST, LAST)] += 1
@@ -60,14 +79,14 @@ def _take(journal: Journal, line: dict, kinds: dict[int, tuple[str, str]]) -> No
 def read_journal(path: pathlib.Path) -> Journal:
     """Reads a journal. A torn last line is dropped, as `plumb --resume` does; any other that cannot be read is a
     FormatError that names it."""
-    journal, kinds = Journal(), {}
+    journal, names = Journal(), _Names()
     with path.open("rb") as lines:
         fault = None
         for number, text in enumerate(lines, 1):
             if fault:
                 raise fault
             try:
-                _take(journal, json.loads(text.decode("utf-8")), kinds)
+                _take(journal, json.loads(text.decode("utf-8")), names)
             except MALFORMED as error:
                 fault = FormatError(f"{path}: line {number}: no line of a journal: {type(error).__name__}: {error}")
     return journal
