@@ -9,12 +9,12 @@ if(Python3_FOUND)
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/gpu/${name}_test.py)
     set_tests_properties(gpu_accept_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 20)
   endforeach()
-  foreach(path peers/command peers/measure peers/process peers/results readme_numbers report/compare
+  foreach(path peers/command peers/measure peers/process peers/results peers/worker readme_numbers report/compare
           report/comparison_page report/figures report/history report/median_interval report/mutants
           report/pages report/public report/sight report/tables report/tightness run store/adapters
           store/compare store/carry store/check_dump store/false_alarms store/first_calls store/honest
-          store/inference store/limited store/machine_code store/old_bugs store/planted_triton
-          store/public_kernels store/record store/search store/speed store/tail store/traffic store/trees
+          store/inference store/limited store/machine_code store/memory store/old_bugs store/planted_triton
+          store/public_kernels store/record store/search store/speed store/stretch_bounds store/tail store/traffic store/trees
           store/triton_rate)
     string(REPLACE "/" "_" name ${path})
     add_test(NAME bench_${name}_test
@@ -41,6 +41,7 @@ if(Python3_FOUND)
     set(packages_pytest_plugin numpy pytest)
     set(packages_pages numpy)
     set(packages_report numpy)
+    set(packages_report_shapes numpy)
     set(packages_progress numpy)
     set(packages_report_browser numpy jinja2 matplotlib)
     set(packages_wheel numpy)
@@ -48,7 +49,7 @@ if(Python3_FOUND)
     set(packages_capture torch numpy)
     set(packages_capture_page torch numpy)
     foreach(name worker probing unexplained api contract capture_start dump real_dump rollout shards progress report
-            report_browser repro pytest_plugin package pages wheel workflow)
+            report_browser report_shapes repro pytest_plugin package pages wheel workflow)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
       set_tests_properties(python_${name}_test PROPERTIES LABELS harness TIMEOUT 600 COST 90)
@@ -95,7 +96,7 @@ if(Python3_FOUND)
     set_tests_properties(python_torch_hub_test PROPERTIES LABELS "slow;torch" TIMEOUT 1800 COST 260)
     list(APPEND torch_tests torch_hub)
     foreach(name worker probing unexplained api contract capture_start dump real_dump rollout shards progress report
-            report_browser repro pytest_plugin package pages wheel torch triton
+            report_browser report_shapes repro pytest_plugin package pages wheel torch triton
             adapters device capture capture_page tutorials ${torch_tests})
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77
         ENVIRONMENT "PLUMBLINE_PYTHON_PACKAGE=${PROJECT_BINARY_DIR}/python")

@@ -27,10 +27,10 @@
 // In <pass>/<shape>, theirs is the cuBLAS products of the same work (bench/cuda/cublas_baseline.h): one
 // for forward, three for backward, and four for both, in two calls or in one. The one call is
 // gradients_in_forward, which may keep as many logits as kernel/linear_cross_entropy.h says by default.
-// few_rows is backward alone beside its products. Others have another reference: per_token (four times
-// 8192 rows for 32768, and in one call four times 32768 for 131072), weight_once and weight_thrice (a
-// device-to-device copy that moves as many bytes as weight has, or three times as many) and
-// half_ignored (no row ignored).
+// few_rows is backward alone beside its products, in pairs; sustained/backward measures it in rows of
+// one kind. Others have another reference: per_token (four times 8192 rows for 32768, and in one call
+// four times 32768 for 131072), weight_once and weight_thrice (a device-to-device copy that moves as
+// many bytes as weight has, or three times as many) and half_ignored (no row ignored).
 //
 // Outputs are poisoned before each measurement and checked after it: beside cuBLAS against its
 // products, elsewhere for being numbers (bench/cuda/operator_run.h). A benchmark that fails is an error
@@ -277,6 +277,9 @@ void RegisterAll() {
     const DeviceShape shape = {rows, 4096, 151936};
     Register("few_rows/backward/" + shape.name(),
              [shape](benchmark::State& state) { BesideCublas(state, shape, kBackward); });
+    Register("sustained/backward/" + shape.name(), [shape](benchmark::State& state) {
+      BesideCublas(state, shape, kBackward, Regime::kSustained);
+    });
   }
   for (const Pass& pass : {kForward, kBackward, kBoth}) {
     Register(std::string("per_token/") + pass.name + "/32768x4096x131072",

@@ -27,7 +27,10 @@ from pathlib import Path
 
 import torch
 
+from .operator_call import CallLayout, Library
+
 IGNORED = -100
+IN_FP32 = "plumbline, logits saved in fp32"
 
 
 @dataclass
@@ -43,16 +46,13 @@ class Peer:
 # ---- ours
 
 
-class Call(ctypes.Structure):
-    """Has the layout of the Call in bench/peers/operator.cc."""
-    _fields_ = ([(name, ctypes.c_int64) for name in ("n", "h", "v", "gradients", "mean", "saved_logits")]
-                + [(name, ctypes.c_void_p) for name in
-                   ("hidden", "weight", "labels", "grad_logprob", "grad_entropy", "logprob", "entropy", "grad_hidden",
-                    "grad_weight", "workspace", "saved", "stream")])
+class Call(CallLayout):
+    """Holds a call on tensors of torch's."""
 
     def __init__(self, hidden: torch.Tensor, weight: torch.Tensor, gradients: bool, mean: bool = False,
-                 saved_logits: bool = False, **tensors: torch.Tensor) -> None:
+                 saved_logits: bool = False, fp32_logits: bool = False, **tensors: torch.Tensor) -> None:
         super().__init__(*hidden.shape, weight.shape[0], int(gradients), int(mean), int(saved_logits))
+        self.fp32_logits = int(fp32_logits)
         self.stream = torch.cuda.current_stream().cuda_stream
         self.give(hidden=hidden, weight=weight, **tensors)
 
@@ -62,35 +62,25 @@ class Call(ctypes.Structure):
             setattr(self, name, tensor.data_ptr())
 
 
-class Ours:
-    """Calls the functions of peers_operator.so, with errors as exceptions and memory from torch."""
-
-    def __init__(self, library: Path) -> None:
-        self.code = ctypes.CDLL(str(library))
-
-    def ask(self, function: str, *arguments: object) -> None:
-        message = ctypes.create_string_buffer(512)
-        if getattr(self.code, function)(*arguments, message, ctypes.c_size_t(len(message))) != 0:
-            raise RuntimeError(f"{function}: {message.value.decode()}")
+class Ours(Library):
+    """Calls the functions of peers_operator.so with memory from torch."""
 
     def room(self, function: str, call: Call, like: torch.Tensor, count: int,
              made: int | None = None) -> list[torch.Tensor]:
         """Allocates buffers of the `count` sizes that a function says the call needs, or of the first `made` of them."""
-        sizes = [ctypes.c_size_t() for _ in range(count)]
-        self.ask(function, ctypes.byref(call), *map(ctypes.byref, sizes))
-        return [torch.empty(size.value, dtype=torch.uint8, device=like.device) for size in sizes[:made]]
+        return [torch.empty(size, dtype=torch.uint8, device=like.device) for size in self.sizes(function, call, count)[:made]]
 
 
-def load_ours(library: Path, saved_logits: bool = False) -> Callable:
+def load_ours(library: Path, saved_logits: bool = False, fp32_logits: bool = False) -> Callable:
     ours = Ours(library)
+    keeping = {"saved_logits": saved_logits, "fp32_logits": fp32_logits}
 
     class Operator(torch.autograd.Function):
         @staticmethod
         def forward(ctx, hidden, weight, labels, training):
             logprob = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
             entropy = torch.empty_like(logprob)
-            call = Call(hidden, weight, training, saved_logits=saved_logits, labels=labels, logprob=logprob,
-                        entropy=entropy)
+            call = Call(hidden, weight, training, **keeping, labels=labels, logprob=logprob, entropy=entropy)
             workspace, saved = ours.room("plumbline_sizes", call, hidden, 2)
             call.give(workspace=workspace, saved=saved)
             ours.ask("plumbline_forward", ctypes.byref(call))
@@ -102,9 +92,8 @@ def load_ours(library: Path, saved_logits: bool = False) -> Callable:
             hidden, weight, labels, saved = ctx.saved_tensors
             grad_hidden, grad_weight = torch.empty_like(hidden), torch.empty_like(weight)
             grad_logprob, grad_entropy = grad_logprob.contiguous(), grad_entropy.contiguous()
-            call = Call(hidden, weight, True, saved_logits=saved_logits, labels=labels, saved=saved,
-                        grad_logprob=grad_logprob, grad_entropy=grad_entropy, grad_hidden=grad_hidden,
-                        grad_weight=grad_weight)
+            call = Call(hidden, weight, True, **keeping, labels=labels, saved=saved, grad_logprob=grad_logprob,
+                        grad_entropy=grad_entropy, grad_hidden=grad_hidden, grad_weight=grad_weight)
             workspace, = ours.room("plumbline_sizes", call, hidden, 2, 1)
             call.give(workspace=workspace)
             ours.ask("plumbline_backward", ctypes.byref(call))
@@ -279,6 +268,8 @@ def peers(library: Path) -> list[Peer]:
              note="the same, its entropy not used"),
         Peer("plumbline, logits saved", "rows", lambda: load_ours(library, saved_logits=True),
              note="all logits, as exponents in fp16, from forward to one backward pass"),
+        Peer(IN_FP32, "rows", lambda: load_ours(library, saved_logits=True, fp32_logits=True),
+             note="all logits, in fp32, from forward to one backward pass"),
         Peer("plumbline, gradients in forward", "mean", lambda: load_ours_at_once(library), note=once),
         Peer("verl", "rows", load_verl, ("verl",), ignores=False),
         Peer("Liger scaled CE, CuTe DSL", "rows", lambda: load_liger_scaled(scaled, dispatching), dsl,

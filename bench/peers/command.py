@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures time, memory and error of this operator and of its peers, side by side in one run.
 
-usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--regimes] [--limit S]
+usage: python3 bench/peers [--shapes NxHxV[_half_ignored],…] [--peers REGEX] [--rounds R] [--regimes] [--errors] [--limit S]
                       [--devices I,J,…] [--library peers_operator.so] [--context KEY=VALUE…] [--out FILE.json]
                       [--resume] [--minutes M]
        python3 bench/peers --table FILE.json [--shapes …]    the Markdown of a result: a table a shape
@@ -22,6 +22,10 @@ steps of one kind, with the energy that the board takes where NVML counts it (ro
 forward pass alone after 50 ms of rest (burst_step_ms, burst_forward_ms); R is 12 then. Memory: the largest that torch's
 allocator held beyond inputs, outputs and gradients. Error: against float64 (bench/peers/oracle.py).
 
+  --errors      measures no time and no memory: errors alone, also of the gradients for an upstream gradient of the entropy
+                alone on flat rows, where a peer takes one: hidden is scaled down so that the logits of a row have a standard
+                deviation of 1 and of 1/16, for 2. Measured are logits saved as exponents and in fp32, unless --peers says
+                otherwise
   --limit S     ends a peer that says nothing for so long at first [180]; quack's tuning at 8192 rows takes longer
   --resume      goes on with FILE.json, which has to be of the same rounds, context and machine: it keeps the shapes there, and
                 measures those that it lacks or in which it was interrupted
@@ -48,6 +52,8 @@ from queue import SimpleQueue
 
 from report.command_line import pattern
 from report.deadline import Deadline
+from report.kept_errors import SAVED
+from report.kept_errors import table as errors_table
 from report.peer_tables import table
 
 from .measure import LEAST_ROUNDS, machine, measure, visible
@@ -74,9 +80,10 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
     parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes")
-    parser.add_argument("--peers", type=pattern, default="", metavar="REGEX")
+    parser.add_argument("--peers", type=pattern, metavar="REGEX")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--regimes", action="store_true")
+    parser.add_argument("--errors", action="store_true")
     parser.add_argument("--limit", type=float, default=180, help="seconds that a peer may take at first")
     parser.add_argument("--devices", metavar="I,J,…", help="GPUs, as torch numbers them")
     parser.add_argument("--library", type=Path, default=BENCH / "peers_operator.so")
@@ -89,9 +96,15 @@ def parse(words: list[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace
         stored.add_argument(f"--{name}", type=Path, metavar="FILE.json")
     parser.add_argument("--folder", type=Path, default=BENCH / "results", help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
-    if arguments.rounds is None:
+    if arguments.errors and (arguments.rounds is not None or arguments.regimes):
+        parser.error("--errors: it has no rounds and no regimes")
+    if arguments.peers is None:
+        arguments.peers = re.compile(f"^{SAVED}" if arguments.errors else "")
+    if arguments.errors:
+        arguments.rounds = 0
+    elif arguments.rounds is None:
         arguments.rounds = ROUNDS_OF_REGIMES if arguments.regimes else ROUNDS
-    if arguments.rounds < LEAST_ROUNDS:
+    if arguments.rounds < LEAST_ROUNDS and not arguments.errors:
         parser.error(f"--rounds {arguments.rounds}: fewer than {LEAST_ROUNDS} have no 95 % interval")
     if arguments.resume and not arguments.out:
         parser.error("--resume: --out FILE.json is needed")
@@ -141,7 +154,7 @@ def measure_all(shapes: list[str], arguments: argparse.Namespace, devices: list[
             if results is None:
                 left.append(shape)
                 continue
-            print(table(shape, results), flush=True)
+            print(errors_table({shape: results}) if arguments.errors else table(shape, results), flush=True)
             found = report["shapes"] | {shape: results}
             report["shapes"] = {each: found[each] for each in [*shapes, *found] if each in found}
             if arguments.out:  # anew after each shape: what is measured is kept
@@ -196,7 +209,8 @@ def main(words: list[str]) -> int:
         print(f"bench/peers: left are {', '.join(left)}", file=sys.stderr)
     if interrupted.is_set() or left:
         return 5
-    nothing = [shape for shape, results in report["shapes"].items() if not any("step_ms" in each for each in results)]
+    least = "errors" if arguments.errors else "step_ms"
+    nothing = [shape for shape, results in report["shapes"].items() if not any(least in each for each in results)]
     if nothing:
         print(f"bench/peers: nothing was measured of {', '.join(nothing)}", file=sys.stderr)
     return 1 if nothing else 0

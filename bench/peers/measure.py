@@ -50,7 +50,7 @@ def measure_on(shape: str, arguments: argparse.Namespace, environment: dict[str,
         skip = [name for name, result in results.items() if "reason" in result]
         command = [sys.executable, str(PACKAGE), "worker", shape, "--rounds", str(arguments.rounds),
                    "--peers", arguments.peers.pattern, "--library", str(arguments.library),
-                   *(["--regimes"] if arguments.regimes else [])]
+                   *(["--regimes"] if arguments.regimes else []), *(["--errors"] if arguments.errors else [])]
         messages, fault = listen(command + [word for name in skip for word in ("--skip", name)], arguments.limit,
                                  environment)
         at, times = None, {}

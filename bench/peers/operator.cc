@@ -15,12 +15,12 @@ namespace {
 namespace kernel = plumbline::kernel;
 using kernel::DType;
 
-// Has the layout of the Call in bench/peers/catalogue.py.
+// Has the layout of the CallLayout in bench/peers/operator_call.py.
 struct Call {
   int64_t n, h, v;
   int64_t gradients;  // 1: both are asked for; 0: none
   int64_t mean;  // 1: reduction mean; logprob is the loss and grad_logprob its gradient, of one element
-  int64_t saved_logits;  // 1: forward saves all logits for one backward pass; 0: none
+  int64_t saved_logits;  // 1: forward saves all logits for backward; 0: none
   const void* hidden;
   const void* weight;
   const void* labels;
@@ -33,6 +33,8 @@ struct Call {
   void* workspace;
   void* saved;
   void* stream;
+  int64_t fp32_logits;  // 1: what is kept, and backward's exponents, are logits in fp32; 0: the default
+  int64_t saved_survives;  // 1: saved logits serve any number of backward passes; 0: one
 };
 
 struct Asked {
@@ -67,7 +69,8 @@ Asked Of(const Call& call) {
   asked.execution.device = kernel::Device::kCuda;
   asked.execution.stream = call.stream;
   asked.execution.saved_logits_bytes = call.saved_logits != 0 ? ~size_t{0} : 0;
-  asked.execution.saved_is_consumed = call.saved_logits != 0;
+  asked.execution.saved_is_consumed = call.saved_logits != 0 && call.saved_survives == 0;
+  if (call.fp32_logits != 0) asked.execution.kept_form = kernel::KeptForm::kLogits;
   return asked;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures one shape, in a process of its own that `bench/peers` starts: every peer's errors and memory, then rounds
-in which each is timed."""
+in which each is timed; or errors alone, also of the entropy's gradient on flat rows."""
 
 import argparse
 import gc
@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # these import PyTorch
 
 IGNORED = -100
 SETTLE_MS = 200
+# For --errors: standard deviations of the logits of flat rows. Those of the other rows are 2.
+FLAT = (1.0, 1 / 16)
+SIGMA = 2
 # For --regimes: a row of steps long enough for the meter of energy, and the rest before a single call.
 ROW_MS, REST_MS = 1000, 50
 
@@ -48,7 +51,7 @@ class Worker:
         self.weight = torch.empty(v, h, dtype=torch.bfloat16, device=device)
         for first in range(0, v, 16384):
             rows = self.weight[first:first + 16384]
-            rows.copy_(torch.randn(rows.shape, **normal) * (2 / h ** 0.5))
+            rows.copy_(torch.randn(rows.shape, **normal) * (SIGMA / h ** 0.5))
         self.labels = torch.randint(v, (n,), **normal)
         self.g, self.k = torch.randn(n, **normal), torch.randn(n, **normal)
         self.half_ignored = half_ignored
@@ -85,14 +88,16 @@ class Worker:
         outputs = call(self.hidden, self.weight, self.labels)
         return [*outputs.values(), *self.backward(outputs)]
 
-    def examine(self, call: Callable, peer: "Peer", right: "Exact") -> dict:
-        """Returns errors and memory; what runs here also warms up."""
+    def errors_of(self, call: Callable, peer: "Peer", right: "Exact") -> dict:
         from .oracle import errors
         outputs = call(self.hidden, self.weight, self.labels)
         gradients = self.backward(outputs)
-        found = {"errors": errors({name: tensor.detach() for name, tensor in outputs.items()}, gradients, right,
-                                  peer.contract, self.labels, self.g, self.k)}
-        del outputs, gradients
+        return errors({name: tensor.detach() for name, tensor in outputs.items()}, gradients, right, peer.contract, self.labels,
+                      self.g, self.k)
+
+    def examine(self, call: Callable, peer: "Peer", right: "Exact") -> dict:
+        """Returns errors and memory; what runs here also warms up."""
+        found = {"errors": self.errors_of(call, peer, right)}
         self.forward(call)
         return {**found, "forward_MiB": self.held(lambda: self.forward(call)),
                 "step_MiB": self.held(lambda: self.step(call))}
@@ -156,12 +161,59 @@ class Worker:
                 times[name] |= self.in_regimes(call, before["step"])
         return times
 
-    def run(self, listed: "list[Peer]", skip: set[str]) -> None:
-        """Tells errors and memory of every peer that is not skipped, and then the times."""
-        from .catalogue import versions
+    def exact(self) -> "Exact":
         from .oracle import exact
         right = exact(self.hidden.detach(), self.weight.detach(), self.labels)
         self.torch.cuda.synchronize()
+        return right
+
+    def entropy_alone(self, sigma: float) -> None:
+        """Makes rows flat, their logits of a standard deviation of `sigma`, a power of 2, and the upstream gradient of the
+        entropy the only one."""
+        self.hidden = (self.hidden.detach() * (sigma / SIGMA)).requires_grad_()
+        self.g = self.torch.zeros_like(self.g)
+
+    def errors_alone(self, listed: "list[Peer]", skip: set[str]) -> None:
+        """Tells the errors of every peer that is not skipped; of one that takes a gradient of the entropy, also for that alone
+        on flat rows."""
+        given = self.hidden, self.g
+        problems = [(None, *given, self.exact())]
+        for sigma in FLAT:
+            self.hidden, self.g = given
+            self.entropy_alone(sigma)
+            problems.append((sigma, self.hidden, self.g, self.exact()))
+
+        def examine(call: Callable, peer: "Peer") -> dict:
+            found = {"entropy_alone": []}
+            for sigma, self.hidden, self.g, right in problems:
+                if sigma is None:
+                    found["errors"] = self.errors_of(call, peer, right)
+                elif peer.contract == "rows":
+                    found["entropy_alone"].append({"sigma": sigma, "errors": self.errors_of(call, peer, right)})
+            return found
+        self.each(listed, skip, examine)
+
+    def examine_all(self, listed: "list[Peer]", skip: set[str]) -> dict[str, Callable]:
+        """Tells errors and memory. Nothing is left of what errors are measured against."""
+        right = self.exact()
+        return self.each(listed, skip, lambda call, peer: self.examine(call, peer, right))
+
+    def run(self, listed: "list[Peer]", skip: set[str]) -> None:
+        """Tells errors and memory of every peer that is not skipped, and then the times."""
+        calls = self.examine_all(listed, skip)
+        names = list(calls)
+        if not names:
+            return
+        times = {}
+        for i in range(self.rounds + 1):  # the first fills the allocator again
+            tell(starts=f"round {i}")
+            times = self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
+            if i > 0:
+                tell(times=times)
+
+    def each(self, listed: "list[Peer]", skip: set[str], examine: Callable[[Callable, "Peer"], dict]) -> dict[str, Callable]:
+        """Tells what `examine` finds of every peer that is not skipped. Returns the calls of those that did not fail."""
+        from .catalogue import versions
         calls = {}
         for peer in listed:
             if peer.name in skip:
@@ -174,7 +226,7 @@ class Worker:
                 if isinstance(call, tuple):
                     call, note = call
                 began = time.monotonic()
-                found = self.examine(call, peer, right)
+                found = examine(call, peer)
             except Exception as fault:  # noqa: BLE001 (whatever it is, the others go on)
                 reason = f"{type(fault).__name__}: {fault}".strip().splitlines()[0][:300]
                 tell(peer=peer.name, contract=peer.contract, reason=reason, versions=versions(peer))
@@ -187,16 +239,7 @@ class Worker:
             tell(peer=peer.name, contract=peer.contract, note=note, versions=versions(peer),
                  first_seconds=round(time.monotonic() - began, 1), **found)
             self.torch.cuda.empty_cache()
-        del right
-        names = list(calls)
-        if not names:
-            return
-        times = {}
-        for i in range(self.rounds + 1):  # the first fills the allocator again
-            tell(starts=f"round {i}")
-            times = self.round(calls, names[i % len(names):] + names[:i % len(names)], times)
-            if i > 0:
-                tell(times=times)
+        return calls
 
 
 def main(words: list[str]) -> int:
@@ -207,12 +250,14 @@ def main(words: list[str]) -> int:
     parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("--skip", action="append", default=[], metavar="PEER")
     parser.add_argument("--regimes", action="store_true")
+    parser.add_argument("--errors", action="store_true")
     arguments = parser.parse_args(words)
     import torch
 
     from .catalogue import peers
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True  # torch's default, spelled out
     listed = [peer for peer in peers(arguments.library) if re.search(arguments.peers, peer.name)]
-    Worker(arguments.shape, arguments.rounds, arguments.regimes).run(listed, set(arguments.skip))
+    worker = Worker(arguments.shape, arguments.rounds, arguments.regimes)
+    (worker.errors_alone if arguments.errors else worker.run)(listed, set(arguments.skip))
     tell(done=True)
     return 0

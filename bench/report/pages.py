@@ -45,8 +45,8 @@ CAMPAIGNS = ("host-1000000.json", "host-hopper-300000.json")
 PAGES = {
     "speed": Page("bench/SPEED.md", ("cuda_bench-*.json", "split-host.json", "split-host-hopper.json", "check-dump.json",
                                    "few-rows-h200.json", "row-blocks-h200.json",
-                                   "regimes-h200.json", "first-calls.json", "fastest-h200.json"), speed_page.values),
-    "peers": Page("bench/PEERS.md", ("peers-*.json", "fastest-h200.json"), peers_page.values),
+                                   "regimes-h200.json", "first-calls.json", "fastest-h200.json", "memory.json"), speed_page.values),
+    "peers": Page("bench/PEERS.md", ("peers-*.json", "fastest-h200.json"), peers_page.values, "kept-errors-h200.json"),
     "tightness": Page("bench/TIGHTNESS.md", CAMPAIGNS, tightness_page.values),
     "found": Page("fuzz/builtin/mutants/FOUND.md", ("selftest.json", "gpu-accept.json"), found_page.values),
     "old-bugs": Page("bench/OLD-BUGS.md", ("old-bugs.json",), old_bugs_page.values),

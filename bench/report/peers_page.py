@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from . import beside_fastest, markdown
+from . import beside_fastest, kept_errors, markdown
 from .peer_tables import OURS, figures, measured, ours, steps
 from .stored import power, spoken
 
@@ -59,7 +59,7 @@ def newest(result: dict) -> dict[str, str]:
             "newest_said": said(shapes)}
 
 
-def values(result: dict, fast: dict) -> dict[str, str]:
+def values(result: dict, fast: dict, kept: dict | None = None) -> dict[str, str]:
     shapes = result["shapes"]
     named = {entry["name"]: entry for entry in shapes[HEAD]}
     errs = [named[name]["errors"]["logprob"]["max"] for name in ("CCE torch_compile", f"{OURS}, logits saved")]
@@ -67,6 +67,7 @@ def values(result: dict, fast: dict) -> dict[str, str]:
                               if entry["name"] == name and "step_ms" in entry] for name in (OURS, CUTE))
     return {
         **newest(fast),
+        "kept_errors": kept_errors.section(kept) if kept else "",
         "measured": result["date"][:10],
         "rounds": str(result["rounds"]),
         "devices": str(result["machine"]["devices"]),

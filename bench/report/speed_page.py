@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills bench/SPEED.md: the CUDA operator beside cuBLAS, and how fast the harness judges."""
 
-from . import beside_fastest, figures
+from . import beside_fastest, figures, memory_table
 from .benchmark_entry import memory_of, name_of
 from .markdown import table
 from .median_interval import spoken_interval
@@ -98,7 +98,7 @@ def dump_table(result: dict) -> str:
 
 
 def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few: dict, blocks: dict, regimes: dict,
-           first: dict, fast: dict) -> dict[str, str]:
+           first: dict, fast: dict, memory: dict) -> dict[str, str]:
     found = entries(program)
     asked = figures.rows(sources(program, few, blocks, regimes, first, fast))
     whole = [entry for name, entry in found.items()
@@ -119,6 +119,10 @@ def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few:
         "weight_once": f"{found['weight_once/forward/128x4096x151936']['ratio']:.2f}",
         "measured": program["context"]["date"][:10],
         "few_rows": few_rows_beside_peers(few),
+        "memory": memory_table.table(memory),
+        "memory_reached": str(sum(row[-1] == "yes" for row in memory_table.rows(memory))),
+        "memory_shapes": str(len(memory["measured"])),
+        "memory_earlier": memory["earlier"]["revision"],
         "split": split_table([split_host, split_hopper]),
         "dump": dump_table(dump),
     }

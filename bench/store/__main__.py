@@ -17,11 +17,13 @@
   production-sight  judges roundings at production size on a GPU
   speed           measures the CUDA operator in pieces, a shape at a time, and joins what they say
   traffic         the bytes that each kernel of a pass moves, by ncu
+  memory          what a step holds beyond inputs and outputs, by the sizes that the operator says
   first-calls     what the first step of a process takes beside its second
   torch-operator  what plumbline.torch costs beyond the operator's library
   training        trains a small model by several heads beside the spread of five orders of rows
   rollout         what a head is to blame for in the ratio of rollout and training
   sight           what plumb check sees of defects at production size
+  stretch-bounds  the whole bound of grad_hidden with stretches and without, where logits are exact
   check_dump      times plumb check on a dump of a real size
   search          compares the search of two builds of plumb
   carry           carries speed results over to a tree with the same machine code
@@ -40,8 +42,9 @@ from report.command_line import Refused
 
 HELP = (["-h"], ["--help"])
 COMMANDS = ("record", "campaign", "honest", "false-alarms", "limited", "adapters", "public-kernels", "compare", "old-bugs",
-            "split", "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "first-calls",
-            "torch-operator", "training", "rollout", "sight", "check_dump", "search", "carry", "trees", "machine_code")
+            "split", "planted-triton", "inference", "triton-rate", "production-sight", "speed", "traffic", "memory",
+            "first-calls", "torch-operator", "training", "rollout", "sight", "stretch-bounds",
+            "check_dump", "search", "carry", "trees", "machine_code")
 
 
 def main(words: list[str]) -> int:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests README.md's section "How good", every number of which has a link to a stored result, or to a page made of them, and
-its table of public kernels."""
+its table of public kernels; and the numbers of kernel/WHY.md and kernel/TORCH.md."""
 
 import re
 import sys
@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 from report import beside_fastest
+from report.benchmark_entry import memory_of
 from report.comparison_page import short_table
 from report.pages import CAMPAIGNS, PAGES
 from report.speed_page import HEAD, entries
@@ -87,6 +88,40 @@ class ReadmeNumbers(unittest.TestCase):
                           ("… at eleven shapes", "; ".join(f"{found[0]} to {found[-1]}" for found in ranges))]:
             cells = re.findall(rf"^\| {row}[^|]*\| ([^|]*) \|", text, re.MULTILINE)
             self.assertEqual(cells, [says], row)
+
+    # Fails if one of these results was made anew and kernel/WHY.md still says the numbers of the one before.
+    def test_why_says_what_was_measured(self):
+        bf16 = next(each for each in find("production-sight.json").data["targets"] if each["target"] == "bf16_logits")
+        errors = {said.split()[0]: re.search(r"root mean square (\S+), honest (\S+),", said).groups() for said in bf16["says"]}
+        wrong, honest = zip(*(errors[name] for name in ("logprob", "entropy", "lse")))
+        honest = [figure.replace("e-06", "·10⁻⁶") for figure in honest]
+        forward = entries(find("regimes-h200.json").data)[f"sustained/forward/{HEAD}"]
+        rollout = find("rollout-h200.json").data
+        factors = next(each["factors"] for each in rollout["trunk"][0]["ratios"]
+                       if (each["rollout"], each["training"]) == ("bf16", "plumbline"))
+        ours = next(each for each in rollout["same_hidden"]["heads"] if each["head"] == "plumbline")
+        self.assertEqual({each["share_equal"] for each in ours["compared"]}, {1.0})
+        text = " ".join((ROOT / "kernel/WHY.md").read_text(encoding="utf-8").split())
+        for says in ("err by {} (root mean square), the entropy by {} and lse by {};".format(*wrong),
+                     "fp32 logits err by {}, {} and {} on the same rows".format(*honest),
+                     f"Forward takes {forward['ratio']:.2f} times cuBLAS's bf16 product alone and {memory_of(forward):.0f} MiB",
+                     f"independent errors of {wrong[0]} in both move it by {100 * 2**0.5 * float(wrong[0]):.1f} %",
+                     f"moved the log-ratio by {factors['head']['rms']:.2g} (root mean square)"):
+            self.assertIn(says, text)
+
+    # Fails if plumbline.torch was measured anew and kernel/TORCH.md still says the numbers of before.
+    def test_torch_says_what_was_measured(self):
+        here, there = (find(name).data for name in ("torch-operator.json", "torch-operator-h200.json"))
+        (ours, linear), (ours_there, linear_there) = (
+            (found["host"]["forward_and_backward"], found["host"]["linear_alone"]["median_us"]) for found in (here, there))
+        ratios = {shape: sorted(step["ratio"] for step in there["steps"] if step["shape"] == shape)
+                  for shape in dict.fromkeys(step["shape"] for step in there["steps"])}
+        large, small = (f"{each[0]:.3f} to {each[-1]:.3f}" for each in ratios.values())
+        text = " ".join((ROOT / "kernel/TORCH.md").read_text(encoding="utf-8").split())
+        for says in (f"`torch-operator.json`, {here['date']}) | {ours['median_us']:.0f} µs", f"| {linear:.0f} |",
+                     f"| {ours_there['median_us']}, the least of 15 rounds {ours_there['least_us']} | {linear_there:.0f} |",
+                     f"takes {large} of what the two C++ calls take alone, and one of 128 rows {small}."):
+            self.assertIn(says, text)
 
     # Fails if a number is read as another one.
     def test_figures(self):

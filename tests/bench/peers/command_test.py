@@ -29,7 +29,8 @@ class Arguments(Scratch):
                              (["--peers", "("], "--peers: '('"), (["--context", "x"], "--context 'x'"),
                              (["--context", "shapes=1"], "--context 'shapes=1'"), (["--devices", "0,"], "--devices '0,'"),
                              (["--devices", "x"], "--devices 'x'"), (["--resume"], "--out FILE.json is needed"),
-                             (["--minutes", "0"], "--minutes 0")]:
+                             (["--minutes", "0"], "--minutes 0"), (["--errors", "--regimes"], "--errors: it has no rounds"),
+                             (["--errors", "--rounds", "6"], "--errors: it has no rounds")]:
             status, _, err = self.run_script("peers", *words)
             self.assertEqual(status, 2)
             self.assertIn(named, err)
@@ -54,6 +55,15 @@ class Arguments(Scratch):
         self.assertEqual(json.loads(out.read_text(encoding="utf-8"))["shapes"]["8x8x8"], [
             {"name": "the worker", "reason": "before its first peer: ended with status 1: RuntimeError: CUDA error: "
                                              "out of memory"}])
+
+    # Fails if errors alone are asked of every peer, rounds are named, or none measured is a success.
+    def test_errors_alone(self):
+        out = self.root / "errors.json"
+        status, _, err = self.with_a_torch("--errors", "--out", out)
+        self.assertEqual((status, err), (1, "bench/peers: nothing was measured of 8x8x8\n"))
+        self.assertEqual(json.loads(out.read_text(encoding="utf-8"))["rounds"], 0)
+        command = self.with_a_torch("--errors", "--peers", "^nobody$")
+        self.assertEqual(command[0], 2)
 
     def test_what_is_known_before_anything_is_measured(self):
         for words, named in [(["--peers", "^nobody$"], "--peers '^nobody$': matches none of plumbline, "),

@@ -53,6 +53,16 @@ class Measure(Measured):
         self.assertNotIn("step_joules_ms", found)
         self.assertEqual(found["by_round"]["step_joules"], [4.5, 4.545, 4.59, 4.635, 4.68, 4.725])
 
+    # Fails if errors are lost where nothing is timed, or the worker is not told.
+    def test_errors_alone(self):
+        alone = [{"sigma": 1.0, "errors": ERRORS}]
+        found = self.measure(([measured("plumbline", entropy_alone=alone), {"done": True}], ""), errors=True)["plumbline"]
+        self.assertIn("--errors", self.commands[0])
+        self.assertEqual((found["errors"], found["entropy_alone"]), (ERRORS, alone))
+        self.assertNotIn("reason", found)
+        self.measure(([measured("plumbline"), {"done": True}], ""))
+        self.assertNotIn("--errors", self.commands[0])
+
     def test_one_that_refuses_is_not_tried_again(self):
         refused = {"peer": "no", "contract": "rows", "reason": "ValueError: V"}
         self.measure(([refused, {"starts": "bad"}], "said nothing for 1 s"), ([measured("plumbline"), {"done": True}], ""))

@@ -30,7 +30,7 @@ def times(rounds=6, **of):
 
 
 class Measured(Scratch):
-    def measure(self, *runs, device=None, regimes=False):
+    def measure(self, *runs, device=None, regimes=False, errors=False):
         """measure() where the worker's runs go as scripted; what each was told to skip is in self.skipped, and what
         its environment had to be in self.environments."""
         self.skipped, self.environments, self.commands, runs = [], [], [], list(runs)
@@ -40,7 +40,7 @@ class Measured(Scratch):
             self.environments.append(environment)
             self.commands.append(command)
             return runs.pop(0)
-        arguments = SimpleNamespace(rounds=6, peers=re.compile(""), library="x.so", limit=1.0, regimes=regimes)
+        arguments = SimpleNamespace(rounds=6, peers=re.compile(""), library="x.so", limit=1.0, regimes=regimes, errors=errors)
         self.free = SimpleQueue()
         self.free.put(device)
         with mock.patch.object(measure, "listen", listen):

@@ -18,7 +18,8 @@ def all_at(factor, **of_one):
     for _, name, counter, most in ASKED:
         entry = found.setdefault(name, pair(name, 0.5, workspace=1.0, saved=0.0))
         scale = most * of_one.get(name.replace("/", "."), factor)
-        entry.update({"ratio": {"ratio": scale}, "ms": {"ms": scale}, "MiB": {"workspace_MiB": scale - 0.5, "saved_MiB": 0.5}}[counter])
+        memory = {"workspace_MiB": scale - 0.5, "saved_MiB": 0.5}
+        entry.update(memory if counter == "MiB" else {counter: scale})
     return result(*found.values())
 
 
@@ -59,8 +60,29 @@ class Figures(Scratch):
         new, old = ({name: pair(name, ratio)} for ratio in (0.5, 0.6))
         old["sustained/forward/8192x4096x151936"] = pair("x", 1.0, workspace=96.5, saved=0.0)
         found = {row.what: list(row[3:]) for row in rows([("newer", new), ("older", old)])}
-        self.assertEqual(found["half the rows ignored ÷ none"][1:], ["yes", "newer"])
+        self.assertEqual(found["half the rows ignored ÷ none, in pairs"][1:], ["yes", "newer"])
         self.assertEqual(found["memory of forward, MiB"], ["96.5", "no", "older"])
+
+    # Fails if pairs pass for rows of one kind, which were asked for, or stand where there are rows.
+    def test_pairs_are_no_rows(self):
+        def found(*names):
+            held = {name: pair(name, 1.0) for name in names}
+            return [(row.what, row.at, row.reached) for row in rows([("now", held)]) if row.at == "256x4096x151936"]
+        words, shape = "backward of 256 rows ÷ three GEMMs, in ", "256x4096x151936"
+        pairs, in_rows = f"few_rows/backward/{shape}", f"sustained/backward/{shape}"
+        self.assertEqual(found(pairs), [(f"{words}pairs", shape, "yes")])
+        self.assertEqual(found(pairs, in_rows), [(f"{words}rows", shape, "yes")])
+        self.assertEqual(found(), [(f"{words}rows", shape, "no")])
+        for what, name, _, _ in ASKED:
+            if name.split("/")[0] in ("few_rows", "weight_once", "weight_thrice", "per_token", "half_ignored"):
+                self.assertTrue(what.endswith(", in pairs"), what)
+
+    # Fails if joules of a device that counts none are taken for measured, or time's ratio stands in their place.
+    def test_joules(self):
+        name = "sustained/forward/8192x4096x151936"
+        for entry, says in (pair(name, 0.5), ("not measured", "no")), ({**pair(name, 0.5), "J_ratio": 1.0145}, ("1.014", "no")):
+            row = next(each for each in rows([("now", {name: entry})]) if each.what.startswith("joules"))
+            self.assertEqual((row.measured, row.reached), says)
 
     def test_no_result(self):
         status, _, err = self.lines({"benchmarks": [{}]})

@@ -59,6 +59,15 @@ class Pages(Scratch):
         with self.assertRaisesRegex(ValueError, "0 stored results are named peers-"):
             render("peers", folder)
 
+    # Fails if errors of what is kept are not shown once they are stored.
+    def test_errors_of_what_is_kept(self):
+        folder = self.copied("gpu-accept.json")
+        (folder / "kept-errors-h200.json").unlink(missing_ok=True)
+        self.assertNotIn("exponents ÷ fp32", render("peers", folder))
+        run = json.loads((RESULTS / "fastest-h200.json").read_text(encoding="utf-8"))
+        (folder / "kept-errors-h200.json").write_text(json.dumps({**run, "shapes": {"8x8x8": []}}), encoding="utf-8")
+        self.assertIn("\n### RMS error of gradients, exponents ÷ fp32\n", render("peers", folder))
+
     # Fails if one of two results of a name is taken silently.
     def test_two_results_of_a_name(self):
         folder = self.copied("selftest.json")

@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-from report import beside_fastest
+from report import beside_fastest, kept_errors, memory_table
 from report.found_page import gpu_table
 from report.gpu_page import torch_table
 from report.mutant_table import Mutant
@@ -48,6 +48,48 @@ class Tables(unittest.TestCase):
         turns = [peer(beside_fastest.SAVED, 1.0, 1.0), peer("fast", 2.0, 1.0)]
         self.assertEqual(beside_fastest.figures({large: turns}),
                          [[large, "in turns", beside_fastest.SAVED, "fast", "0.96", "0.500", "yes"]])
+
+    # Fails if gradients in forward have no row beside quack where that was asked, stand beside another peer, or logits saved
+    # take their place.
+    def test_gradients_in_forward_beside_quack(self):
+        def of(name: str, step: float) -> dict:
+            return peer(name, step, 1.0, contract="mean", row_step_ms=step, burst_step_ms=step)
+        steps = {beside_fastest.SAVED: 1.0, beside_fastest.IN_FORWARD: 3.0, "quack": 4.0, "quack, tuned": 2.5, "CCE": 2.0}
+        results = [of(name, step) for name, step in steps.items()]
+        rows = beside_fastest.figures({"32768x4096x131072": results})
+        says = ["32768x4096x131072", "in rows", beside_fastest.IN_FORWARD, "quack, tuned", "1.00", "1.200", "no"]
+        self.assertEqual(rows[2:], [says])
+        self.assertEqual(len(beside_fastest.figures({"8192x4096x131072": results})), 2)
+
+    # Fails if a ratio is upside down, one gradient's stands for both, the entropy's is held to what any was asked, or a shape at
+    # which one was not measured is left out.
+    def test_errors_of_what_is_kept(self):
+        def of(name: str, hidden: float, weight: float, flat: float) -> dict:
+            def errors(*rms: float) -> dict:
+                return {gradient: {"rms": value} for gradient, value in zip(("grad_hidden", "grad_weight"), rms)}
+            return {"name": name, "errors": errors(hidden, weight), "entropy_alone": [{"sigma": 0.5, "errors": errors(flat, 1e-3)}]}
+        rows = kept_errors.rows({
+            "8x8x8": [of(kept_errors.SAVED, 1e-3, 1.03e-3, 1.1e-3), of(kept_errors.IN_FP32, 1e-3, 1e-3, 1e-3)],
+            "8x8x9": [of(kept_errors.SAVED, 1e-3, 1e-3, 1e-3), {"name": kept_errors.IN_FP32, "reason": "no room"}]})
+        self.assertEqual(rows, [
+            ["8x8x8", "any", "1.00e-03; 1.00e-03", "1.000", "1.00e-03; 1.03e-03", "1.030", "1.02", "no"],
+            ["8x8x8", "entropy's alone, σ = 0.5", "1.00e-03; 1.10e-03", "1.100", "1.00e-03; 1.00e-03", "1.000", "1.15", "yes"],
+            ["8x8x9", f"not measured: {kept_errors.IN_FP32}: no room", *[""] * 6, "no"]])
+        section = kept_errors.section({"date": "2026-01-02T03", "shapes": {"8x8x8": [of(kept_errors.SAVED, 1.0, 1.0, 1.0),
+                                                                                    of(kept_errors.IN_FP32, 1.0, 1.0, 1.0)]}})
+        self.assertIn("2 of 2 are within what was asked", section)
+
+    # Fails if few rows are held to what many were asked, a ratio beyond it counts as reached, or a shape that the earlier build
+    # lacks has a ratio.
+    def test_memory(self):
+        def result(shape: str, consumed: float, surviving: float) -> dict:
+            return {"shape": shape, "MiB": {"recomputed": 8.0, "consumed": consumed, "surviving": surviving, "in_forward": 5.0}}
+        found = memory_table.rows({
+            "earlier": {"measured": [result("4096x8x8", 10.0, 10.0), result("4095x8x8", 10.0, 10.0)]},
+            "measured": [result("4096x8x8", 5.5, 7.6), result("4095x8x8", 8.0, 7.6), result("9999x8x8", 1.0, 1.0)]})
+        self.assertEqual(found[0], ["4096x8x8", "8", "1.000", "6", "0.550; 0.55", "8", "0.760; 0.75", "5", "1.000", "no"])
+        self.assertEqual(found[1][-1], "yes")
+        self.assertEqual((found[2][4], found[2][-1]), ("–; 0.55", "no"))
 
     # Fails if calls after rest stand for rows, if a pass without such calls is left out, or the median of first calls counts.
     def test_the_regimes(self):
