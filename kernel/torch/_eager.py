@@ -11,6 +11,10 @@ from . import _operators, _passes
 
 _KINDS = frozenset((torch.Tensor, torch.nn.Parameter, type(None)))
 _BATCHING = torch._C._parse_dispatch_key("VmapMode")  # by autograd, for is_grads_batched
+# Looked up once: is_plain() asks them twice in each step.
+_modes, _transformation = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
+_tracer, _has_key = torch._C._get_tracing_state, torch._C._dispatch_tls_is_dispatch_key_included
+_is_compiling = torch.compiler.is_compiling
 
 
 class LinearCrossEntropyFunction(torch.autograd.Function):
@@ -55,11 +59,11 @@ def is_plain(*tensors: torch.Tensor | None) -> bool:
     """Whether nothing but the operator need see these tensors: no mode, transformation, tracer or subclass."""
     return (
         _KINDS.issuperset(map(type, tensors))
-        and not torch.compiler.is_compiling()
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and torch._C._get_tracing_state() is None
-        and not torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
+        and not _is_compiling()
+        and _modes() == 0
+        and _transformation() is None
+        and _tracer() is None
+        and not _has_key(_BATCHING)
     )
 
 
@@ -80,8 +84,9 @@ def _refuse_forward_mode(tensors: tuple[torch.Tensor | None, ...]) -> None:
 def is_direct(*tensors: torch.Tensor | None) -> bool:
     """Whether the operator may be run on these without the dispatcher. Refuses derivatives that there are not."""
     if forward_ad._current_level < 0 and is_plain(*tensors):
-        device = tensors[0].device.type
-        return device in ("cpu", "cuda") and not torch.is_autocast_enabled(device)
+        if tensors[0].is_cpu:
+            return not torch.is_autocast_enabled("cpu")
+        return tensors[0].is_cuda and not torch.is_autocast_enabled("cuda")
     if not torch.compiler.is_compiling():
         _refuse_forward_mode(tensors)
     return False

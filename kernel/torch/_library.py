@@ -60,7 +60,7 @@ def describe(tensor: torch.Tensor | None) -> tuple[int, ...]:
     if rank == 2:
         return (tensor.data_ptr(), dtype, 2, *tensor.shape, *tensor.stride())
     if rank == 1:
-        return (tensor.data_ptr(), dtype, 1, tensor.shape[0], 1, tensor.stride(0), 1)
+        return (tensor.data_ptr(), dtype, 1, tensor.numel(), 1, *tensor.stride(), 1)
     return (tensor.data_ptr(), dtype, 0, 1, 1, 1, 1)
 
 

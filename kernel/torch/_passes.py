@@ -63,7 +63,7 @@ def _operand(tensor: torch.Tensor, dtype: torch.dtype | None, either: bool) -> t
     tensor = numbers(tensor)
     if dtype is not None and tensor.dtype != dtype:
         tensor = tensor.to(dtype)
-    if tensor.stride(1) == 1:
+    if tensor.is_contiguous() or tensor.stride(1) == 1:
         return tensor
     rows, columns = tensor.shape
     return tensor if columns <= 1 or (either and (tensor.stride(0) == 1 or rows <= 1)) else tensor.contiguous()

@@ -99,7 +99,7 @@ def _run(
         hidden = hidden.reshape(rows.shape[0], hidden.shape[-1])
     save = _is_differentiated(hidden, weight)
     columns = 0
-    if save and hidden.device.type == "cuda":
+    if save and hidden.is_cuda:
         columns = columns_kept(rows.shape[0], weight.shape[1], weight.shape[0], compute_dtype or weight.dtype, memory)
     in_forward = save and gradients != "backward" and made_in_forward(gradients, hidden, weight, columns, memory)
     options = _passes.Options(ignore_index, _library.REDUCTIONS[reduction], compute_dtype, columns)
@@ -236,7 +236,7 @@ LEAST, MOST = 2.0**-149, (2 - 2.0**-23) * 2.0**127
 
 def _check_temperature(temperature: float | torch.Tensor, labels: torch.Tensor, device: torch.device) -> None:
     if not isinstance(temperature, torch.Tensor):
-        if not isinstance(temperature, (numbers.Real, torch.SymFloat, torch.SymInt)):
+        if type(temperature) is not float and not isinstance(temperature, (numbers.Real, torch.SymFloat, torch.SymInt)):
             raise TypeError(f"temperature is a {type(temperature).__name__}: a number or a tensor is needed")
         if not LEAST <= temperature <= MOST:
             # A compiler has no text of a number that is an input of its graph.

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import torch
 from torch.nn.utils import parametrize
 
@@ -32,6 +34,21 @@ def check_weight(weight: torch.Tensor) -> None:
     raise TypeError(f"weight is a {kind.__module__}.{kind.__qualname__}: a plain tensor is needed (quantised weights are not)")
 
 
+def check_head(head: torch.nn.Module) -> None:
+    """Refuses a module that multiplies by more than its weight, for callers that go on to read the weight alone: what an
+    adapter adds to it would be left out in silence. Subclasses with nn.Linear's own forward, as FSDP2 makes them, pass."""
+    if type(head).forward is not torch.nn.Linear.forward:
+        _refuse_kind(head)
+
+
+def _refuse_kind(head: torch.nn.Module) -> NoReturn:
+    kind = type(head)
+    raise TypeError(
+        f"head is a {kind.__module__}.{kind.__qualname__}: nn.Linear is needed (an adapter or a quantised head multiplies by "
+        "more than its weight)"
+    )
+
+
 def weight_of(head: torch.nn.Module, *kinds: type[torch.nn.Module]) -> torch.Tensor:
     """The weight of a plain `nn.Linear` without bias, or of a module of `kinds`; anything that would change its product is
     refused."""
@@ -40,10 +57,7 @@ def weight_of(head: torch.nn.Module, *kinds: type[torch.nn.Module]) -> torch.Ten
         names = ", ".join(head.parametrizations)
         raise TypeError(f"head has parametrizations of {names}: its weight is not what it multiplies by")
     if kind not in (torch.nn.Linear, *kinds):
-        raise TypeError(
-            f"head is a {kind.__module__}.{kind.__qualname__}: nn.Linear is needed (an adapter or a quantised head multiplies by "
-            "more than its weight)"
-        )
+        _refuse_kind(head)
     if "forward" in vars(head):
         raise TypeError("head.forward has been replaced, as some libraries hook modules: it would not run")
     if head.bias is not None:

@@ -26,18 +26,25 @@ def supported(device: torch.device | str | int | None = None) -> Support:
     """Says whether linear_cross_entropy runs on a device (None: the current CUDA device, else the CPU). Never raises."""
     try:
         asked = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device is None else device)
-    except (RuntimeError, TypeError) as error:
-        return Support(False, f"device = {device!r}: {error}")
+    except Exception as error:  # noqa: BLE001 - a number beyond 64 bits is a ValueError, and a fault of a driver anything
+        return Support(False, f"device = {_shown(device)}: {error}")
     reason = _reason(asked)
     if reason or asked.type == "cpu":
         return Support(not reason, reason)
     try:
         capability = torch.cuda.get_device_capability(asked)
-    except (RuntimeError, AssertionError) as error:  # no driver, or no such device
+    except Exception as error:  # noqa: BLE001 - no driver, no such device, or a fault of a call that PyTorch had put off
         return Support(False, f"device = {asked}: {error}; {_ELSE}")
     if capability < (7, 5):
         return Support(False, f"device = {asked}: compute capability {capability[0]}.{capability[1]}, not 7.5; {_ELSE}")
     return Support(True, "")
+
+
+def _shown(device: object) -> str:
+    try:
+        return f"{device!r:.80}"
+    except Exception:  # noqa: BLE001 - its own repr() fails
+        return f"a {type(device).__name__}"
 
 
 def _reason(device: torch.device) -> str:

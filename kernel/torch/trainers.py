@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Collection
 
 import torch
 
 from .functional import LEAST, MOST, check_ignore_index, linear_cross_entropy
+
+_OUTPUTS_OF_TRL = "log_probs", "entropy"
 
 
 def _refuse(**given: object) -> None:
@@ -63,17 +66,24 @@ def trl_chunked_logprob(
     chunk_size: int | None = None,
     final_logit_softcapping: float | None = None,
     logit_scale: float = 1.0,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    outputs: Collection[str] | None = None,
+) -> tuple[torch.Tensor | None, ...]:
     """trl.trainer.utils._ChunkedLogProbFunction.apply: (logprobs, entropy) of tokens. chunk_size is not needed.
 
     As there, a weight of another dtype is converted to last_hidden's. Targets of -100, which TRL masks afterwards, are
-    ignored.
+    ignored. outputs, TRL 1.16's, may name "log_probs" and "entropy"; with it the five results of that release are returned,
+    None in the place of entropy where it is not named, and of the three that the operator lacks.
     """
     _refuse(bias=bias, final_logit_softcapping=final_logit_softcapping)
     _check_tensors(last_hidden=last_hidden, weight=weight, targets=targets)
+    if outputs is not None and not (
+        isinstance(outputs, (tuple, list, set, frozenset)) and all(each in _OUTPUTS_OF_TRL for each in outputs)
+    ):
+        raise TypeError(f'outputs = {outputs!r}: linear_cross_entropy makes ("log_probs", "entropy") and no others')
     dtype = last_hidden.dtype if weight.dtype != last_hidden.dtype else None
     divisor = _divisor(temperature, logit_scale)
-    return linear_cross_entropy(last_hidden, weight, targets, divisor, compute_dtype=dtype)
+    logprob, entropy = linear_cross_entropy(last_hidden, weight, targets, divisor, compute_dtype=dtype)
+    return (logprob, entropy) if outputs is None else (logprob, entropy if "entropy" in outputs else None, None, None, None)
 
 
 def _divisor(temperature: float, logit_scale: float) -> float:

@@ -17,7 +17,6 @@ from .findings import (
     read_finding,
 )
 
-__version__ = "0.1.0"
 __all__ = [
     "AutotuneError",
     "Campaign",
@@ -40,3 +39,22 @@ __all__ = [
     "replay",
     "target",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Reads __version__ where it is asked for: of the distribution that lies beside this package, else of the tree that it
+    is in. The number stands in CMakeLists.txt alone."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib.metadata
+    import pathlib
+    import re
+
+    folder = pathlib.Path(__file__).resolve().parent
+    for installed in importlib.metadata.distributions(name="plumbline-lce", path=[str(folder.parent)]):
+        return installed.version
+    for project in (above / "CMakeLists.txt" for above in folder.parents):
+        text = project.read_text(encoding="utf-8") if project.is_file() else ""
+        if found := re.search(r"^project\(plumbline VERSION ([0-9.]+)", text, re.MULTILINE):
+            return found[1]
+    return "unknown"

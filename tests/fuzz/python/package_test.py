@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package before it is built: what it names, what it imports, and that its files agree.
 
-Needs the standard library alone. wheel_test.py looks at the wheel.
+Needs the standard library alone, and scikit-build-core for the source distribution. wheel_test.py looks at the wheel.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 import unittest
@@ -118,13 +120,27 @@ class Files(unittest.TestCase):
     def test_one_version(self) -> None:
         version = re.search(r"project\(plumbline VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
         assert version is not None
-        self.assertIn(f'__version__ = "{version[1]}"\n', (PACKAGE / "__init__.py").read_text())
+        asked = "import plumbline; print(plumbline.__version__)"
+        self.assertEqual(run(asked).stdout, f"{version[1]}\n")
         self.assertIn(f"\nversion: {version[1]}\n", (ROOT / "CITATION.cff").read_text())
         self.assertRegex((ROOT / "CHANGELOG.md").read_text(), rf"(?m)^## {re.escape(version[1])}\b")
         provider = self.project["tool"]["scikit-build"]["metadata"]["version"]
         matched = re.search(provider["regex"], (ROOT / provider["input"]).read_text())
         assert matched is not None
         self.assertEqual(matched["value"], version[1])
+
+    # Fails if a package says another version than the distribution that it lies beside, or that of one elsewhere.
+    def test_installed_version(self) -> None:
+        asked = "import plumbline; print(plumbline.__version__)"
+        with tempfile.TemporaryDirectory() as folder:
+            own, other = Path(folder) / "own", Path(folder) / "other"
+            shutil.copytree(PACKAGE, own / "plumbline", ignore=shutil.ignore_patterns("__pycache__"))
+            for site, number in ((own, "7.8"), (other, "9.9")):
+                (site / f"plumbline_lce-{number}.dist-info").mkdir(parents=True)
+                (site / f"plumbline_lce-{number}.dist-info/METADATA").write_text(f"Name: plumbline-lce\nVersion: {number}\n")
+            self.assertEqual(run(asked, PYTHONPATH=f"{own}:{other}").stdout, "7.8\n")
+            in_tree = run(asked, PYTHONPATH=f"{other}:{PYTHON}").stdout
+            self.assertEqual(in_tree, run(asked).stdout)
 
     # Fails if the wheel would lack a licence, or an entry point would name a module that there is not.
     def test_project_names_what_is_there(self) -> None:
@@ -138,6 +154,54 @@ class Files(unittest.TestCase):
         for point in points:
             path = PYTHON / (point.split(":")[0].replace(".", "/") + ".py")
             self.assertTrue(path.is_file(), f"{point}: no {path.relative_to(ROOT)}")
+
+
+class Sdist(unittest.TestCase):
+    """The source distribution, made of a copy of the files that git lists."""
+
+    def backend(self, folder: Path) -> dict[str, str]:
+        """Returns the environment in which Python finds scikit-build-core, which pip puts into the folder if need be."""
+        if importlib.util.find_spec("scikit_build_core") is None:
+            requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+            words = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), *requires]
+            if subprocess.run(words, capture_output=True, check=False, timeout=120).returncode:
+                self.skipTest("scikit-build-core is not installed, and no index gives it")
+        return os.environ | {"PYTHONPATH": str(folder)}
+
+    # Fails if a file is left out that a wheel is built of or must come with, one that is run there loses its mode, tests or
+    # results are in it, or it has another name or version than the wheel.
+    def test_holds_what_a_wheel_is_built_of(self) -> None:
+        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=False)
+        if listed.returncode != 0:
+            self.skipTest("git lists no files here")
+        files = [name for name in listed.stdout.split("\0") if (ROOT / name).is_file()]
+        with tempfile.TemporaryDirectory() as folder:
+            tree, out = Path(folder) / "tree", Path(folder) / "out"
+            for name in files:
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, tree / name)
+            code = f"import scikit_build_core.build as backend; backend.build_sdist({str(out)!r})"
+            subprocess.run([sys.executable, "-c", code], cwd=tree, env=self.backend(Path(folder) / "site"), check=True,
+                           capture_output=True, timeout=120)
+            (made,) = out.iterdir()
+            version = re.search(r"project\(plumbline VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+            assert version is not None
+            root = f"plumbline_lce-{version[1]}"
+            self.assertEqual(made.name, f"{root}.tar.gz")
+            with tarfile.open(made) as archive:
+                modes = {member.name: member.mode for member in archive.getmembers()}
+                metadata = archive.extractfile(f"{root}/PKG-INFO")
+                assert metadata is not None
+                said = metadata.read().decode().splitlines()
+        self.assertLessEqual({"Name: plumbline-lce", f"Version: {version[1]}"}, set(said))
+        needed = ["CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "THIRD_PARTY.md"]
+        needed += [name for name in files if name.startswith(("kernel/", "oracle/", "fuzz/"))]
+        self.assertGreater(len(needed), 500)
+        for name in needed:
+            self.assertIn(f"{root}/{name}", modes)
+            self.assertEqual(bool(modes[f"{root}/{name}"] & 0o100), os.access(ROOT / name, os.X_OK), name)
+        self.assertEqual({name.split("/")[1] for name in modes} & {".ci", "bench", "corpus", "tests"}, set())
 
 
 class Imports(unittest.TestCase):

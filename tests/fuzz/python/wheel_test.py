@@ -215,6 +215,8 @@ class Wheel(unittest.TestCase):
         self.assertIn("mutant:plain-logprob", done.stdout)
         version = self.wheel.name.split("-")[1]
         self.assertIn(version, self.plumb("--version").stdout)
+        said = call(self.bin / "python", "-c", "import plumbline; print(plumbline.__version__)", cwd=self.empty)
+        self.assertEqual(said.stdout, f"{version}\n")
 
     # Fails if the function of a person's folder is not found, not judged, or called wrong without being so.
     def test_campaign_of_a_right_function(self) -> None:

@@ -13,6 +13,7 @@ import unittest
 
 from support import HERE, PACKAGE, PLUMB
 
+OFFLINE = "sudo -E unshare --net setpriv --reuid={} --regid={} --init-groups --no-new-privs"
 WORKFLOW = HERE.parents[2] / "fuzz/examples/github/plumb.yml"
 # `columns` are those that the softmax sums over.
 KERNEL = """
@@ -34,6 +35,11 @@ def commands(text: str) -> list[str]:
     return [textwrap.dedent(script) for _, script in found if "plumb " in script]
 
 
+def runs(*words: str) -> bool:
+    """Whether this machine lets us run a program so."""
+    return subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+
+
 class Workflow(unittest.TestCase):
     # Fails if an action is not pinned to a commit, a job may write, a token is left behind, or a package has no hash.
     def test_what_is_pinned(self):
@@ -49,10 +55,27 @@ class Workflow(unittest.TestCase):
         for line in re.findall(r"run: (.*pip install.*)", text):
             self.assertIn("--require-hashes", line)
 
-    # Fails if a command has an option that plumb lacks, ends otherwise than a kernel deserves, or the summary is empty.
+    # Fails if a job runs the kernel with a network, as root, or as a user that its machine does not have.
+    def test_kernels_run_offline(self):
+        text = WORKFLOW.read_text(encoding="utf-8")
+        jobs = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n|\n)+)", text[text.index("\njobs:\n"):], re.MULTILINE))
+        self.assertEqual(set(jobs), {"gate", "gate-on-a-gpu", "hunt"})
+        hosted = re.findall(r"^  OFFLINE: (.+)$", text, re.MULTILINE)
+        self.assertEqual(hosted, [OFFLINE.format("runner", "runner")])
+        for name, job in jobs.items():
+            calls = [line.strip() for script in commands(job) for line in script.splitlines() if '"$KERNEL"' in line]
+            self.assertEqual(len(calls), 1, name)
+            self.assertTrue(calls[0].startswith('$OFFLINE env "PATH=$PATH" "PYTHONPATH=$PYTHONPATH" plumb '), name)
+            before = job[: job.index(calls[0])]
+            own = re.findall(r'run: echo "OFFLINE=(.+)" >> "\$GITHUB_ENV"\n', before)
+            self.assertEqual(own, [] if "runs-on: ubuntu-" in job else [OFFLINE.format("$(id -u)", "$(id -g)")], name)
+
+    # Fails if a command has an option that plumb lacks, needs a network, ends otherwise than a kernel deserves, or the summary
+    # is empty.
     def test_the_commands_run(self):
         scripts = commands(WORKFLOW.read_text(encoding="utf-8"))
         self.assertEqual(len(scripts), 6)
+        offline = next((words for words in ("unshare --net", "unshare --net --map-root-user") if runs(*words.split())), "")
         for columns, status in (("x", 0), ("x[:, : x.shape[1] // 4 * 4] if x.shape[1] > 4 else x", 1)):
             for at in range(0, len(scripts), 2):
                 with self.subTest(columns=columns, job=at // 2), tempfile.TemporaryDirectory() as folder:
@@ -61,7 +84,7 @@ class Workflow(unittest.TestCase):
                     (work / ".plumbline/gate.json").write_text('{"cases": 80}')
                     (work / "my_kernels.py").write_text(KERNEL.replace("COLUMNS", columns))
                     environment = os.environ | {
-                        "KERNEL": "python:my_kernels:linear_cross_entropy", "OFFLINE": "", "BUDGET": "80cases", "GITHUB_RUN_NUMBER": "7",
+                        "KERNEL": "python:my_kernels:linear_cross_entropy", "OFFLINE": offline, "BUDGET": "80cases", "GITHUB_RUN_NUMBER": "7",
                         "GITHUB_STEP_SUMMARY": str(work / "summary.md"), "PLUMBLINE_PYTHON": sys.executable,
                         "PYTHONPATH": f"{PACKAGE}{os.pathsep}.",
                         "PATH": os.pathsep.join((str(PLUMB.parent), os.environ["PATH"])),

@@ -19,6 +19,7 @@ from plumbline.torch import (
     trl_chunked_logprob,
     verl_linear_cross_entropy,
 )
+from plumbline.torch.heads import check_head
 from plumbline.torch.memory import bytes_of
 from torch.nn.utils import parametrizations
 
@@ -83,6 +84,19 @@ class Head(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "bias = True"):
             LinearCrossEntropy(4, 5, bias=True)
 
+    # Fails if a head passes that adds to what its weight makes, or one is refused that FSDP2 or a parametrization, whose weight
+    # is what it multiplies by, has made a subclass of nn.Linear.
+    def test_checked(self):
+        class Added(torch.nn.Linear):
+            def forward(self, hidden):
+                return super().forward(hidden) + 1
+
+        for plain in (torch.nn.Linear(4, 5), Adapter(4, 5), parametrizations.weight_norm(torch.nn.Linear(4, 5))):
+            check_head(plain)
+        for other in (Added(4, 5), torch.nn.Sequential(torch.nn.Linear(4, 5))):
+            with self.assertRaisesRegex(TypeError, rf"{type(other).__name__}: nn.Linear is needed"):
+                check_head(other)
+
 
 class Scoring(torch.nn.Module):
     """Log-probabilities by verl's signature."""
@@ -106,6 +120,11 @@ class Trainers(unittest.TestCase):
         torch.testing.assert_close(verl_linear_cross_entropy(*nested, "mean")[0], logprob.mean())
         scaled = trl_chunked_logprob(hidden, weight, None, labels, 1.4, 8, None, 2.0)
         self.assertTrue(all(map(bits_are_equal, scaled, (logprob, entropy))))
+        for outputs, expected in ((("log_probs", "entropy"), entropy), (("log_probs",), None)):
+            found = trl_chunked_logprob(hidden, weight, None, labels, 1.4, 8, None, 2.0, outputs)
+            self.assertEqual(found[2:], (None, None, None))
+            self.assertTrue(bits_are_equal(found[0], logprob))
+            self.assertTrue(found[1] is expected is None or bits_are_equal(found[1], expected))
         for call in (lambda: verl_linear_cross_entropy(*nested, "none", "a group"),
                      lambda: trl_chunked_logprob(hidden, weight, weight[:, 0], labels, 1.0, 8),
                      lambda: causal_lm_loss(hidden, weight, labels, final_logit_softcapping=30.0)):  # fmt: skip
@@ -131,6 +150,9 @@ class Trainers(unittest.TestCase):
                 ("logit_scale = 1000", lambda: causal_lm_loss(*nested, logit_scale=10**400)),
                 ("weight is a NoneType", lambda: trl_chunked_logprob(hidden, None, None, labels, 1.0)),
                 ("temperature is a str", lambda: trl_chunked_logprob(hidden, weight, None, labels, "1")),
+                (r"outputs = \('log_probs', 'is_top1'\)", lambda: scaled(outputs=("log_probs", "is_top1"))),
+                ("outputs = 'entropy'", lambda: scaled(outputs="entropy")),
+                ("outputs = 1", lambda: scaled(outputs=1)),
                 ("reduction = 5", lambda: verl_linear_cross_entropy(*nested, reduction=5)),
                 (r"hidden.shape = \(\)", lambda: verl_linear_cross_entropy(hidden.sum(), weight, labels)),
                 (r"labels.shape = \(12, 2\)", lambda: verl_linear_cross_entropy(*nested[:2], labels.reshape(12, 2)))):  # fmt: skip

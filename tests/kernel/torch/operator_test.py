@@ -223,6 +223,18 @@ class Refusals(unittest.TestCase):
             self.assertFalse(found)
             self.assertIn(reason, found.reason)
 
+    # Fails if what is no device, or cannot even be said, is an exception and not an answer.
+    def test_supported_never_raises(self):
+        class Unsayable:
+            def __repr__(self):
+                raise RuntimeError("no words")
+
+        for odd in (10**30, 10**5000, -1, 1.5, True, "", "cpu\0", "\ud800", "cuda:99999999999999999999", [], Unsayable()):
+            with self.subTest(type(odd)):
+                found = plumbline.torch.supported(odd)
+                self.assertFalse(found)
+                self.assertRegex(found.reason, "^device = ")
+
 
 if __name__ == "__main__":
     unittest.main()

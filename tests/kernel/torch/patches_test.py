@@ -5,13 +5,8 @@ Each release runs three times, each in a process of its own: as released, patche
 numbers of all three are judged by the proven bounds of their problem (plumbline.check), each in its own arithmetic.
 """
 
-import functools
-import hashlib
 import importlib
-import os
-import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import types
@@ -19,17 +14,15 @@ import unittest
 import unittest.mock
 
 import torch
-from support import PACKAGE, ROOT, bits_are_equal
-
-FOLDER = ROOT / "kernel/torch/patches"
-PATCHES = {patch.stem.rsplit("-", 1)[0]: patch for patch in sorted(FOLDER.glob("*.patch"))}
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "plumbline/releases"
+from releases import FOLDER, PATCHES, Releases, packages, unavailable
+from support import PACKAGE, bits_are_equal
 
 # Contracts of the releases' own arithmetic. TRL and verl form the entropy as lse - sum(p x), TRL the logprob as x_y - lse.
 OURS = {"accumulate": "fp32", "d_logits": "fp32"}
 THEIRS = {"transformers": "pytorch-fp32-logits", "torchtitan": "pytorch-fp32-logits",
           "trl": "fp32,d_logits=fp32,softmax=unshifted", "verl": "pytorch-fp32-logits,softmax=unshifted"}  # fmt: skip
 ROWS, HIDDEN_SIZE, VOCABULARY = (4, 8), 16, 130
+ADAPTED = {"adapter": "lm_head", "adapter below the head": "q_proj"}
 
 
 def drawn(*shape, seed):
@@ -91,6 +84,13 @@ def said_of(call, *given, **named):
     return "nothing was refused"
 
 
+def adapted(model, on):
+    """The model with a LoRA adapter on its head, or on a projection below it."""
+    peft = importlib.import_module("peft")
+    made = peft.inject_adapter_in_model(peft.LoraConfig(r=2, target_modules=[on], init_lora_weights=False), model)
+    return made.requires_grad_()  # the hook of tiny() retains a gradient
+
+
 def of_transformers(on):
     loss_utils = importlib.import_module("transformers.loss.loss_utils")
     labels, calls, refused = labels_of_rows(), [], {}
@@ -120,6 +120,10 @@ def of_transformers(on):
             model.loss_function = loss_utils.PlumblineForCausalLMLoss
             model.lm_head = torch.nn.Linear(HIDDEN_SIZE, VOCABULARY, bias=name == "bias")
             refused[name] = said_of(model, input_ids=labels.clamp(min=0), labels=labels)
+        for name, place in ADAPTED.items():
+            model, _ = tiny()
+            model.loss_function = loss_utils.PlumblineForCausalLMLoss
+            refused[name] = said_of(adapted(model, place), input_ids=labels.clamp(min=0), labels=labels)
     return calls, refused
 
 
@@ -141,6 +145,10 @@ def of_trl(on):
             model.config.final_logit_softcapping = softcap
             utils.add_fused_lm_head(model, outputs=(output,), **kernel)
             refused[name] = said_of(model, input_ids=labels.clamp(min=0), labels=labels, fused_lm_head=True)
+        for name, place in ADAPTED.items():
+            model, _ = tiny()
+            utils.add_fused_lm_head(model, **kernel)
+            refused[name] = said_of(adapted(model, place), input_ids=labels.clamp(min=0), labels=labels, fused_lm_head=True)
         step_of_grpo()
     return calls, refused
 
@@ -178,6 +186,7 @@ def of_verl(on):
             self.lm_head = torch.nn.Linear(HIDDEN_SIZE, VOCABULARY, bias=False)
             self.lm_head.weight.data = drawn(VOCABULARY, HIDDEN_SIZE, seed=1)
             self.hidden = drawn(*ROWS, HIDDEN_SIZE, seed=2).requires_grad_()
+            self.q_proj = torch.nn.Linear(HIDDEN_SIZE, HIDDEN_SIZE)
 
         def model(self, **given):
             return type("Outputs", (tuple,), {"past_key_values": None, "hidden_states": None, "attentions": None})((self.hidden,))
@@ -193,7 +202,12 @@ def of_verl(on):
         found = (outputs.log_probs, outputs.entropy)
         calls.append(differentiated(model.hidden, model.lm_head.weight, labels.roll(-1, 1), found, temperature))
     fused = importlib.import_module("verl.utils.experimental.torch_functional").FusedLinearForPPO
-    return calls, {"backend": said_of(fused, impl_backend="plumblime")}
+    refused = {"backend": said_of(fused, impl_backend="plumblime")}
+    for name, place in ADAPTED.items() if on else ():
+        model = Model()
+        patching.patch_forward_with_backends(model, True, "plumbline")
+        refused[name] = said_of(adapted(model, place).forward, input_ids=labels, return_dict=True)
+    return calls, refused
 
 
 def of_torchtitan(on):
@@ -239,69 +253,6 @@ def child(project, on, path):
     calls, refused = globals()[f"of_{project}"](on)
     patched = importlib.import_module(project).__file__
     torch.save({"calls": calls, "refused": refused, "used": "plumbline" in sys.modules, "imported": patched}, path)
-
-
-run = functools.partial(subprocess.run, capture_output=True, text=True, check=False)
-
-
-def unavailable(reason):
-    """Nothing can be run here."""
-    print(reason)
-    sys.exit(77)
-
-
-def fetched(name, *arguments):
-    """The folder `name` of the cache, which pip fills if it is not there."""
-    folder = CACHE / name
-    if not folder.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-            pip = run([sys.executable, "-m", "pip", *arguments, f"{scratch}/made"])
-            if pip.returncode:
-                unavailable(f"pip cannot fetch {name}: {(pip.stderr.strip().splitlines() or ['no reason'])[-1]}")
-            os.rename(f"{scratch}/made", folder)
-    return folder
-
-
-def release(project):
-    name = PATCHES[project].stem
-    (archive,) = fetched(name, "download", "--quiet", "--no-deps", name.replace(f"{project}-", f"{project}=="), "--dest").iterdir()
-    return archive
-
-
-def packages():
-    """What the releases import on the way to the patched modules, beside PyTorch and NumPy. Nothing is stubbed."""
-    needed = FOLDER / "requirements.txt"
-    folder = f"packages-{sys.implementation.cache_tag}-{hashlib.sha256(needed.read_bytes()).hexdigest()[:12]}"
-    return fetched(folder, "install", "--quiet", "--no-deps", "--requirement", str(needed), "--target")
-
-
-class Releases:
-    """The unpacked releases, plain and patched, and what they compute."""
-
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
-        self.applied = {}
-        for project, patch in PATCHES.items():
-            for kind in ("plain", "patched"):
-                shutil.unpack_archive(release(project), self.folder / kind / project, "zip")  # a wheel
-            command = ["patch", "-p1", "--fuzz=0", "--batch", "-d", self.folder / "patched" / project, "-i", patch]
-            self.applied[project] = run(command)
-
-    def python(self, project, kind, *arguments):
-        """A run of python with that release, the transformers that it needs, and no other files of this tree."""
-        trees = (self.folder / kind / project, self.folder / "plain/transformers", packages(), PACKAGE)
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, trees)), HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1")
-        return run([sys.executable, "-B", *arguments], env=environment)
-
-    @functools.cache  # noqa: B019
-    def computed(self, project, kind, on):
-        path = self.folder / f"{project}-{kind}-{on}.pt"
-        ran = self.python(project, kind, __file__, "--child", project, str(int(on)), str(path))
-        assert ran.returncode == 0, f"{project}, {kind}, {on}:\n{ran.stdout[-2000:]}\n{ran.stderr[-4000:]}"
-        found = torch.load(path)
-        assert found["imported"].startswith(str(self.folder / kind / project)), found["imported"]
-        return found
 
 
 class Patches(unittest.TestCase):
@@ -361,12 +312,13 @@ class Patches(unittest.TestCase):
                     for name, tensor in one["outputs"].items():
                         self.assertTrue(bits_are_equal(tensor.reshape(-1), other["outputs"][name].reshape(-1)), name)
 
-    # Fails if what the operator lacks is computed in silence.
+    # Fails if what the operator lacks is computed in silence, a head's adapter is left out, or one elsewhere is refused.
     def test_refusals(self):
+        adapters = {"adapter": "head is a peft.tuners.lora.layer.Linear", "adapter below the head": "nothing was refused"}
         expected = {
-            "transformers": {"bias": "head.bias has shape", "model": "missing 2 required positional arguments"},
-            "trl": {"softcap": "final_logit_softcapping = 30.0", "outputs": "only log_probs and entropy"},
-            "verl": {"backend": "Unsupported FusedLinearForPPO backend: plumblime"},
+            "transformers": {"bias": "head.bias has shape", "model": "missing 2 required positional arguments"} | adapters,
+            "trl": {"softcap": "final_logit_softcapping = 30.0", "outputs": "outputs = ('is_top1',)"} | adapters,
+            "verl": {"backend": "Unsupported FusedLinearForPPO backend: plumblime"} | adapters,
             "torchtitan": {"bias": "a head with a bias", "loss": "CrossEntropyLoss without tensor parallelism"},
         }
         for project, words in expected.items():
@@ -391,7 +343,7 @@ def main():
         if shutil.which("patch") is None:
             unavailable("there is no program patch")
         packages()
-        Patches.releases = Releases(folder)
+        Patches.releases = Releases(folder, __file__)
         unittest.main()
 
 
