@@ -2,6 +2,7 @@
 
 #include "fuzz/builtin/cuda.h"
 
+#include <initializer_list>
 #include <stdexcept>
 
 #include "fuzz/builtin/adapter.h"
@@ -42,14 +43,18 @@ Json CudaSoftmaxContract() {
   return contract;
 }
 
-// Returns a number that has nothing to do with neighbouring shapes'.
-uint64_t HashOf(const Problem& problem) {
+// Returns a number that has nothing to do with that of neighbouring extents.
+uint64_t HashOf(std::initializer_list<int64_t> extents) {
   uint64_t hash = 0;
-  for (const int64_t extent : {problem.rows(), problem.hidden_size(), problem.vocab()}) {
+  for (const int64_t extent : extents) {
     hash = (hash ^ static_cast<uint64_t>(extent)) * 0x9e3779b97f4a7c15;
     hash ^= hash >> 29;
   }
   return hash;
+}
+
+uint64_t HashOf(const Problem& problem) {
+  return HashOf({problem.rows(), problem.hidden_size(), problem.vocab()});
 }
 
 template <CudaPath kPath>
@@ -128,12 +133,17 @@ size_t KeptBytes(const Problem& problem, kernel::KeptForm form) {
 }
 
 kernel::KeptForm FormOf(const Problem& problem) {
-  return problem.hidden_size() % 3 == 2 ? kernel::KeptForm::kLogits : kernel::KeptForm::kDefault;
+  return HashOf({problem.hidden_size(), problem.vocab()}) % 3 == 2 ? kernel::KeptForm::kLogits
+                                                                   : kernel::KeptForm::kDefault;
 }
 
 int64_t ChunkColumnsOf(const Problem& problem) {
-  constexpr int64_t kColumns[] = {0, 0, 384, 768};
-  return kColumns[HashOf(problem) % 4];
+  constexpr int64_t kColumns[] = {0, 0, 384, 2304};
+  constexpr double kMost = 0x1p30;  // products; memory divides larger problems itself
+  const double products = static_cast<double>(problem.rows()) *
+                          static_cast<double>(problem.hidden_size()) *
+                          static_cast<double>(problem.vocab());
+  return products > kMost ? 0 : kColumns[HashOf(problem) % 4];
 }
 
 CudaWay SavingSome(const Problem& problem, void* stream, CudaPath path) {

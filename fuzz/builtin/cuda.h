@@ -40,9 +40,10 @@ kernel::Execution OnCuda(void* stream, kernel::CudaPath path);
 // the others' cases.
 struct CudaWay {
   kernel::Execution execution;
-  // As kernel/cuda/operator.h says. It is 0 in half of all shapes, 384 and 768 in a quarter each, so
-  // that small problems have several chunks, two buffers of d_logits, and totals behind d_logits in
-  // place.
+  // As kernel/cuda/operator.h says. It is 0 in half of all shapes and where a problem is large, 384
+  // and 2304 in a quarter each, so that small problems have several chunks, two buffers of d_logits,
+  // and totals behind d_logits in place. 2304 columns fill the ring of
+  // kernel/cuda/hopper/kept_warp.cuh.
   int64_t chunk_columns = 0;
 };
 
@@ -52,8 +53,8 @@ size_t KeptBytes(const kernel::Problem& problem, kernel::KeptForm form);
 // The way that a problem goes through Forward and Backward. Logits are saved from forward for backward,
 // all in a third of shapes, half in another third if that is a whole block of columns, and none in the
 // rest. The state is consumed in half of all shapes. The form of what is kept is KeptForm::kLogits
-// where the hidden size leaves 2 when it is divided by 3. Neither rows nor columns decide that: the
-// form changes bits of gradients, which a row keeps in every batch.
+// for a third of weights. The number of rows does not decide that: the form changes bits of gradients,
+// which a row keeps in every batch.
 CudaWay SavingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
 
 // The parts of a way that ForwardBackward has too.
