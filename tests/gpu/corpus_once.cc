@@ -38,6 +38,7 @@
 #include "fuzz/problem/owned_problem.h"
 #include "fuzz/recipe/expand/expand.h"
 #include "fuzz/recipe/recipe.h"
+#include "kernel/cuda/operator.h"
 #include "tests/gpu/ways_once.h"
 #include "tests/kernel/cuda/support/device_problem.h"
 
@@ -76,11 +77,12 @@ Ran RunOnce(fuzz::Placement* placement, CudaPath path, const Way& way, int poiso
   bool intact = true;
   if (way.one_call) {
     size_t bytes = 0;
-    status = kernel::GetForwardBackwardSize(device.problem(), device.results(), execution, &bytes);
+    status = kernel::cuda::GetForwardBackwardSize(device.problem(), device.results(), execution, &bytes,
+                                                  way.chunk_columns);
     kernel::device::DeviceBuffer workspace(bytes, poison != kernel::device::kUnfilled);
     if (status.ok()) {
-      status =
-          kernel::ForwardBackward(device.problem(), device.results(), execution, {}, workspace.data());
+      status = kernel::cuda::ForwardBackward(device.problem(), device.results(), execution, {},
+                                             workspace.data(), /*path=*/nullptr, way.chunk_columns);
     }
     kernel::device::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     intact = workspace.GuardsIntact();
