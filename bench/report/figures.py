@@ -9,10 +9,9 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from .benchmark_entry import memory_of, name_of
+from .benchmark_entry import memory_of, name_of, ratio_of
 from .command_line import load, refusing
 from .markdown import table
-from .median_interval import spoken_interval
 
 LARGE = ["8192x4096x131072", "8192x4096x151936"]
 H4096, H2048, H1024, H7168 = LARGE[1], "8192x2048x131072", "8192x1024x151936", "4096x7168x129280"
@@ -58,7 +57,7 @@ def measured(entry: dict | None, counter: str) -> tuple[float | None, str]:
         return entry["ms"], f"{entry['ms']:.1f}"
     if counter == "J_ratio":  # absent where the device counts no energy
         return entry.get(counter), f"{entry[counter]:.3f}" if counter in entry else "not measured"
-    return entry["ratio"], spoken_interval(entry["ratio"], entry["ratio_low"], entry["ratio_high"])
+    return entry["ratio"], ratio_of(entry)
 
 
 def source_of(result: dict) -> Source:

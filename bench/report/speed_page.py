@@ -2,9 +2,8 @@
 """Fills bench/SPEED.md: the CUDA operator beside cuBLAS, and how fast the harness judges."""
 
 from . import beside_fastest, figures, memory_table
-from .benchmark_entry import memory_of, name_of
+from .benchmark_entry import memory_of, name_of, ratio_of
 from .markdown import table
-from .median_interval import spoken_interval
 from .stored import grouped, spoken
 
 PASSES = {"forward": "forward ÷ one product", "backward": "backward ÷ three", "forward_backward": "both ÷ four",
@@ -42,9 +41,9 @@ def regimes_table(found: dict[str, dict]) -> str:
             burst = found.get(f"burst/{rest}")
             what, shape = rest.split("/")
             rows.append([shape, what, f"{entry['ms']:.2f}", f"{entry['ms_reference']:.2f}",
-                         spoken_interval(entry["ratio"], entry["ratio_low"], entry["ratio_high"]),
+                         ratio_of(entry),
                          f"{entry['MHz']:.0f}; {entry['MHz_reference']:.0f}", f"{burst['ms']:.2f}" if burst else "–",
-                         spoken_interval(burst["ratio"], burst["ratio_low"], burst["ratio_high"]) if burst else "–",
+                         ratio_of(burst) if burst else "–",
                          f"{memory_of(entry):.0f}"])
     return table(["", "pass", "in rows, ms", "cuBLAS", "÷ cuBLAS", "MHz, ours; cuBLAS's", "after rest, ms", "÷ cuBLAS", "MiB"],
                  "llrrrrrrr", sorted(rows, key=lambda row: row[1], reverse=True))

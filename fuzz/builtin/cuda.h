@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator on a CUDA device as a target, through its public API, or where chunks are shortened
-// through kernel/cuda/operator.h behind it: the path that is best on the
-// device, the portable one, and the one without tensor cores. The first two claim one contract, that of
+// The operator on a CUDA device as a target: the path that is best on the device, the portable one, and
+// the one without tensor cores. Calls go through the public API, and where chunks are shortened through
+// kernel/cuda/operator.h behind it. The first two claim one contract, that of
 // the device's tensor cores, although their bits differ, so that one evaluation of the oracle serves
 // both.
 

@@ -46,11 +46,6 @@ bool CampaignState::Full() const {
                       }) >= limit;
 }
 
-int64_t CampaignState::CountFindings() const {
-  return std::ranges::count_if(state_.sightings,
-                               [](const auto& entry) { return entry.second.part_of.empty(); });
-}
-
 std::optional<int64_t> CampaignState::NextNumber(bool* wait) {
   const auto targets = static_cast<int64_t>(options_.targets.size());
   const std::optional<int64_t> cases = options_.Cases();

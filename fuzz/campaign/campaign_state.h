@@ -129,7 +129,6 @@ class CampaignState {
   // Returns the number of the next item, if there is one.
   std::optional<int64_t> NextNumber(bool* wait);
   std::optional<int64_t> NextInGroup(bool* wait, ItemGroup* group);
-  int64_t CountFindings() const;
   void Regroup(const Parts& parts, const std::string& target);
 
   const CampaignOptions& options_;

@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 // Progress, added up over all targets.
 struct Totals {
   int64_t cases = 0, judged = 0, skipped = 0;
-  double rate = 0, vacuous = 0;                // cases a second of this run; a share of all elements
-  std::pair<std::string, double> tightest{};   // an output and its largest error over bound
+  double rate = 0, vacuous = 0;               // cases a second of this run; a share of all elements
+  std::pair<std::string, double> tightest{};  // an output and its largest error over bound
 };
 
 Totals TotalsOf(const Progress& progress) {
@@ -37,8 +37,8 @@ Totals TotalsOf(const Progress& progress) {
   }
   const int64_t seen = elements[0] + elements[1] + elements[2] + elements[3];
   if (seen > 0) totals.vacuous = static_cast<double>(elements[2]) / static_cast<double>(seen);
-  totals.rate = static_cast<double>(totals.cases - progress.cases_before) /
-                std::max(progress.in_this_run, 1e-3);
+  totals.rate =
+      static_cast<double>(totals.cases - progress.cases_before) / std::max(progress.in_this_run, 1e-3);
   return totals;
 }
 

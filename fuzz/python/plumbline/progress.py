@@ -24,7 +24,7 @@ def of_line(line: str) -> Mapping[str, Any] | None:
 
 
 def spoken(seconds: float) -> str:
-    """A time as plumb prints it: 42s, 4m30s, 2h05m."""
+    """A time in the form of plumb's own line: 42s, 4m30s, 2h05m."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
