@@ -2,13 +2,12 @@
 
 #include "fuzz/builtin/cuda.h"
 
-#include <initializer_list>
 #include <stdexcept>
 
 #include "fuzz/builtin/adapter.h"
+#include "fuzz/builtin/cuda_way.h"
 #include "fuzz/builtin/host.h"
 #include "fuzz/target/interface/cuda_device.h"
-#include "kernel/cuda/operator.h"
 #include "kernel/stretches.h"
 
 namespace plumbline::fuzz {
@@ -43,20 +42,6 @@ Json CudaSoftmaxContract() {
   return contract;
 }
 
-// Returns a number that has nothing to do with that of neighbouring extents.
-uint64_t HashOf(std::initializer_list<int64_t> extents) {
-  uint64_t hash = 0;
-  for (const int64_t extent : extents) {
-    hash = (hash ^ static_cast<uint64_t>(extent)) * 0x9e3779b97f4a7c15;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
-
-uint64_t HashOf(const Problem& problem) {
-  return HashOf({problem.rows(), problem.hidden_size(), problem.vocab()});
-}
-
 template <CudaPath kPath>
 struct CudaOperator {
   static constexpr DLDeviceType kDevice = kDLCUDA;
@@ -67,23 +52,15 @@ struct CudaOperator {
     return RunInScratch<CudaOperator>(problem, results, stream);
   }
   static Status GetSizes(const Problem& problem, const Results& results, kernel::Sizes* sizes) {
-    const auto [execution, chunk] = SavingSome(problem, nullptr, kPath);
-    return chunk == 0 ? kernel::GetSizes(problem, results, execution, sizes)
-                      : kernel::cuda::GetSizes(problem, results, execution, sizes, chunk);
+    return fuzz::GetSizes(problem, results, SavingSome(problem, nullptr, kPath), sizes);
   }
   static Status Forward(const Problem& problem, const Results& results, void* workspace, void* saved,
                         void* stream) {
-    const auto [execution, chunk] = SavingSome(problem, stream, kPath);
-    return chunk == 0 ? kernel::Forward(problem, results, execution, workspace, saved)
-                      : kernel::cuda::Forward(problem, results, execution, workspace, saved,
-                                              /*path=*/nullptr, chunk);
+    return fuzz::Forward(problem, results, SavingSome(problem, stream, kPath), workspace, saved);
   }
   static Status Backward(const Problem& problem, const Results& results, void* workspace,
                          const void* saved, void* stream) {
-    const auto [execution, chunk] = SavingSome(problem, stream, kPath);
-    return chunk == 0 ? kernel::Backward(problem, results, execution, workspace, saved)
-                      : kernel::cuda::Backward(problem, results, execution, workspace, saved,
-                                               /*path=*/nullptr, chunk);
+    return fuzz::Backward(problem, results, SavingSome(problem, stream, kPath), workspace, saved);
   }
   static std::string Describe() { return CudaDescription(kName, kPath); }
 };
@@ -120,42 +97,6 @@ std::string CudaDescription(std::string_view name, CudaPath path, int capability
 std::string CudaDescription(std::string_view name, CudaPath path) {
   const int capability = CudaCapability();
   return CudaDescription(name, path, capability == 0 ? 90 : capability);
-}
-
-kernel::Execution OnCuda(void* stream, CudaPath path) {
-  return {.device = kernel::Device::kCuda, .threads = 0, .stream = stream, .path = path};
-}
-
-size_t KeptBytes(const Problem& problem, kernel::KeptForm form) {
-  const bool exponents =
-      problem.hidden.dtype == kernel::DType::kBf16 && form == kernel::KeptForm::kDefault;
-  return exponents ? 2 : sizeof(float);
-}
-
-kernel::KeptForm FormOf(const Problem& problem) {
-  return HashOf({problem.hidden_size(), problem.vocab()}) % 3 == 2 ? kernel::KeptForm::kLogits
-                                                                   : kernel::KeptForm::kDefault;
-}
-
-int64_t ChunkColumnsOf(const Problem& problem) {
-  constexpr int64_t kColumns[] = {0, 0, 384, 2304};
-  constexpr double kMost = 0x1p30;  // products; memory divides larger problems itself
-  const double products = static_cast<double>(problem.rows()) *
-                          static_cast<double>(problem.hidden_size()) *
-                          static_cast<double>(problem.vocab());
-  return products > kMost ? 0 : kColumns[HashOf(problem) % 4];
-}
-
-CudaWay SavingSome(const Problem& problem, void* stream, CudaPath path) {
-  CudaWay way = {OnCuda(stream, path), ChunkColumnsOf(problem)};
-  kernel::Execution& execution = way.execution;
-  execution.kept_form = FormOf(problem);
-  execution.saved_is_consumed = HashOf(problem) / 4 % 2 != 0;
-  const int64_t n = problem.rows(), v = problem.vocab(), third = (n + problem.hidden_size() + v) % 3;
-  const size_t logits =
-      static_cast<size_t>(n) * static_cast<size_t>(v) * KeptBytes(problem, execution.kept_form);
-  execution.saved_logits_bytes = third == 0 ? 0 : third == 1 ? logits / 2 : ~size_t{0};
-  return way;
 }
 
 CudaScratch KeepCudaScratch(const kernel::Sizes& sizes) {

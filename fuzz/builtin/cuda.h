@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The operator on a CUDA device as a target: the path that is best on the device, the portable one, and
-// the one without tensor cores. Calls go through the public API, and where chunks are shortened through
-// kernel/cuda/operator.h behind it. The first two claim one contract, that of
-// the device's tensor cores, although their bits differ, so that one evaluation of the oracle serves
-// both.
+// the one without tensor cores. fuzz/builtin/cuda_way.h says how each problem is called. The first two
+// claim one contract, that of the device's tensor cores, although their bits differ, so that one
+// evaluation of the oracle serves both.
 
 #pragma once
 
@@ -32,34 +31,6 @@ std::string CudaDescription(std::string_view name, kernel::CudaPath path, int ca
 
 // The same on the device of this process; without a device, as on 9.0.
 std::string CudaDescription(std::string_view name, kernel::CudaPath path = kernel::CudaPath::kBest);
-
-// The execution by which the operator runs on `stream`.
-kernel::Execution OnCuda(void* stream, kernel::CudaPath path);
-
-// How the operator is called for a problem. The shape alone decides it, so that each way is fuzzed with
-// the others' cases.
-struct CudaWay {
-  kernel::Execution execution;
-  // As kernel/cuda/operator.h says. It is 0 in half of all shapes and where a problem is large, 384
-  // and 2304 in a quarter each, so that small problems have several chunks, two buffers of d_logits,
-  // and totals behind d_logits in place. 2304 columns fill the ring of
-  // kernel/cuda/hopper/kept_warp.cuh.
-  int64_t chunk_columns = 0;
-};
-
-// The bytes in which the operator keeps a logit of this problem, or the exponent in its place.
-size_t KeptBytes(const kernel::Problem& problem, kernel::KeptForm form);
-
-// The way that a problem goes through Forward and Backward. Logits are saved from forward for backward,
-// all in a third of shapes, half in another third if that is a whole block of columns, and none in the
-// rest. The state is consumed in half of all shapes. The form of what is kept is KeptForm::kLogits
-// for a third of weights. The number of rows does not decide that: the form changes bits of gradients,
-// which a row keeps in every batch.
-CudaWay SavingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
-
-// The parts of a way that ForwardBackward has too.
-kernel::KeptForm FormOf(const kernel::Problem& problem);
-int64_t ChunkColumnsOf(const kernel::Problem& problem);
 
 // Scratch memory for a call of `run`, to which the ABI gives none. This process keeps it from call to
 // call.

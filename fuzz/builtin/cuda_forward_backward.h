@@ -2,11 +2,8 @@
 //
 // Gradients in forward on a CUDA device (ForwardBackward of kernel/linear_cross_entropy.h) as a target,
 // by the path that is best on the device, with the contract of `cuda`. In the split form forward does
-// all of it, gradients included, and backward does nothing: there is no saved state.
-//
-// The shape alone decides how much of the logits is kept: all for every other shape; for the rest half,
-// if that is a whole block of columns. It also decides whether rows are taken in blocks of 64, and the
-// form of what is kept and the length of chunks, as for `cuda`.
+// all of it, gradients included, and backward does nothing: there is no saved state. KeepingSome of
+// fuzz/builtin/cuda_way.h says how each problem is called.
 //
 // Bits of grad_weight differ from those of `cuda` where rows are taken in blocks and some are dropped,
 // and gradients of the two forms differ. Both stay within the bounds of the contract. All else has the
@@ -15,6 +12,7 @@
 #pragma once
 
 #include "fuzz/builtin/cuda.h"
+#include "fuzz/builtin/cuda_way.h"
 #include "fuzz/builtin/upstream.h"
 #include "fuzz/target_abi.h"
 #include "kernel/linear_cross_entropy.h"
@@ -24,13 +22,6 @@
 namespace plumbline::fuzz {
 
 const plumbline_target_v1* CudaForwardBackwardTarget();
-
-// The way that a problem goes through ForwardBackward.
-CudaWay KeepingSome(const kernel::Problem& problem, void* stream, kernel::CudaPath path);
-
-// The bytes of workspace that it then takes.
-kernel::Status SizeOfKeeping(const kernel::Problem& problem, const kernel::Results& results,
-                             const CudaWay& way, size_t* workspace);
 
 // An Operator of fuzz/builtin/adapter.h without Describe. `Call` has the static members kPath and
 // Enqueue, which takes the arguments of kernel::ForwardBackward, with a way for the execution.
@@ -44,8 +35,8 @@ struct ForwardBackwardOperator {
   static kernel::Status GetSizes(const kernel::Problem& problem, const kernel::Results& results,
                                  kernel::Sizes* sizes) {
     sizes->saved = 0;
-    return SizeOfKeeping(problem, results, KeepingSome(problem, nullptr, Call::kPath),
-                         &sizes->workspace);
+    return GetForwardBackwardSize(problem, results, KeepingSome(problem, nullptr, Call::kPath),
+                                  &sizes->workspace);
   }
   static kernel::Status Forward(const kernel::Problem& problem, const kernel::Results& results,
                                 void* workspace, void*, void* stream) {

@@ -9,6 +9,7 @@
 
 #include "fuzz/builtin/cuda.h"
 #include "fuzz/builtin/cuda_forward_backward.h"
+#include "fuzz/builtin/cuda_way.h"
 #include "fuzz/builtin/mutants/cuda_paths.h"
 #include "fuzz/builtin/mutants/mutants.h"
 #include "kernel/cuda/operator.h"

@@ -71,8 +71,8 @@ TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
 
 // Small problems in shortened chunks, which divide them as memory divides large ones: two buffers of
 // d_logits, d_logits beside products in place, totals behind them, and stretches in turn. The last two
-// have a stretch of two chunks, and a sweep. Fails if the length of chunks changes a bit, or needs
-// other memory than is asked for.
+// have a stretch of two chunks, and a sweep. In two calls and in one. Fails if the length of chunks
+// changes a bit, or needs other memory than is asked for.
 TEST_P(GpuInPlace, ShortChunksChangeNoBit) {
   struct Shape {
     int64_t n, h, v;
@@ -106,6 +106,16 @@ TEST_P(GpuInPlace, ShortChunksChangeNoBit) {
               EXPECT_THAT(device.Fetch(), IsEmpty());
               EXPECT_TRUE(call.GuardsIntact());
               EXPECT_TRUE(placed.Outputs() == want);
+              if (consumed) continue;  // says nothing to a single call
+              execution.kept_logits_bytes = limit;
+              PlacedProblem again(values, {.hidden_major = hidden_major});
+              DeviceProblem other(again.problem(), again.results());
+              OneCall once(other, other.problem(), execution, 0xff, chunk);
+              ASSERT_TRUE(once.Run({}).ok());
+              Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+              EXPECT_THAT(other.Fetch(), IsEmpty());
+              EXPECT_TRUE(once.workspace->GuardsIntact());
+              EXPECT_TRUE(again.Outputs() == want);
             }
           }
         }

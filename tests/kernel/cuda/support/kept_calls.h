@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernel/cuda/operator.h"
 #include "kernel/linear_cross_entropy.h"
 #include "tests/kernel/cuda/support/device_problem.h"
 #include "tests/kernel/cuda/support/on_each_path.h"
@@ -57,22 +58,29 @@ inline TestOutputs Apart(const TestValues& values, const TestLayout& layout,
   return placed.Outputs();
 }
 
-// Calls ForwardBackward in a workspace of exactly the size asked for, full of `poison`.
+// Calls ForwardBackward in a workspace of exactly the size asked for, full of `poison`. With
+// `chunk_columns` above 0 it calls kernel/cuda/operator.h.
 struct OneCall {
-  OneCall(const DeviceProblem& on, const Problem& problem, const Execution& execution, int poison)
-      : results(on.results()), asked(problem), how(execution) {
+  OneCall(const DeviceProblem& on, const Problem& problem, const Execution& execution, int poison,
+          int64_t chunk_columns = 0)
+      : results(on.results()), asked(problem), how(execution), chunk(chunk_columns) {
     size_t bytes = 0;
-    EXPECT_TRUE(GetForwardBackwardSize(asked, results, how, &bytes).ok());
+    EXPECT_TRUE((chunk == 0 ? GetForwardBackwardSize(asked, results, how, &bytes)
+                            : cuda::GetForwardBackwardSize(asked, results, how, &bytes, chunk))
+                    .ok());
     workspace = std::make_unique<DeviceBuffer>(bytes);
     workspace->Fill(poison);
     Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   Status Run(const UpstreamGradients& upstream) {
-    return ForwardBackward(asked, results, how, upstream, workspace->data());
+    return chunk == 0 ? ForwardBackward(asked, results, how, upstream, workspace->data())
+                      : cuda::ForwardBackward(asked, results, how, upstream, workspace->data(),
+                                              /*path=*/nullptr, chunk);
   }
   const Results& results;
   Problem asked;
   Execution how;
+  int64_t chunk;
   std::unique_ptr<DeviceBuffer> workspace;
 };
 
