@@ -34,9 +34,14 @@ def torch_table(figures: list[dict]) -> str:
     return table(["inputs", "by", *OUTPUTS], "ll" + "r" * len(OUTPUTS), rows)
 
 
-def sanitizer_table(steps: dict[str, dict]) -> str:
-    return table(["tool", "runs", "cases left out", "says"], "lrrl", (
-        [name, *(str(step["result"][key]) for key in ("runs", "left_out", "summary"))] for name, step in steps.items()))
+def sanitizer_table(stages: dict[str, dict]) -> str:
+    """Returns what each tool said, or why it has said nothing."""
+    rows = []
+    for name, step in [each for stage in ("sanitizer", "races") for each in stages.get(stage, {}).get("steps", {}).items()]:
+        result = step.get("result", {})
+        says = result["summary"] if "runs" in result else f"**{step['outcome']}**: {step['why']}"
+        rows.append([name, *(str(result.get(key, "")) for key in ("runs", "left_out")), says])
+    return table(["tool", "runs", "cases left out", "says"], "lrrl", rows)
 
 
 def result_of(stages: dict, stage: str, step: str) -> dict:
@@ -48,14 +53,17 @@ def stage_table(stages: dict) -> str:
         [name, stage["outcome"], f"{stage['seconds']:.0f}"] for name, stage in stages.items()))
 
 
-def production_values(result: dict) -> dict[str, str]:
+def production_values(step: dict) -> dict[str, str]:
+    result = step["result"]
+    # A campaign that went on where it was stopped knows the seconds of its last part alone.
+    seconds = "" if "--resume" in step["command"] else f", {result['oracle_seconds']:.1f} s of them in all"
     cases, elements = result["targets"][0]["cases"], result["targets"][0]["elements"]
     return {
         "production_cases": str(cases),
         "production_findings": str(result["findings"]),
         "production_elements": power(elements["pass"] + elements["fail"], 1),
         "production_targets": str(len(result["targets"])),
-        "oracle_seconds": f"{result['oracle_seconds']:.1f}",
+        "oracle_seconds": seconds,
     }
 
 
@@ -74,8 +82,8 @@ def values(acceptance: dict) -> dict[str, str]:
         "small_cases": grouped(campaign["cases"]),
         "small_findings": str(campaign["findings"]),
         "small_arbitrated": grouped(sum(each["arbitrated"] for each in campaign["targets"])),
-        **production_values(result_of(stages, "production", "production")),
-        "sanitizer": sanitizer_table(stages["sanitizer"]["steps"]),
+        **production_values(stages["production"]["steps"]["production"]),
+        "sanitizer": sanitizer_table(stages),
         "corpus_cases": str(result_of(stages, "corpus", "cuda")["cases"]),
         "shape": "{n} rows, V = {v}, H = {h}".format(**figures["shape"]),
         "torch": torch_table(figures["figures"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 from report import beside_fastest, kept_errors, memory_table
 from report.found_page import gpu_table
-from report.gpu_page import torch_table
+from report.gpu_page import sanitizer_table, torch_table
 from report.mutant_table import Mutant
 from report.peers_page import ahead, said
 from report.speed_page import first_calls, memory_of_step, regimes_table, split_table
@@ -31,6 +31,14 @@ class Tables(unittest.TestCase):
         lines = smallest_table({"host": [tally], "other": [tally]}).splitlines()
         self.assertEqual(lines[2], "| swallowed terms of a dot product | `host` | 0.700 |  |  |  |  |")
         self.assertIn("| swallowed terms of a gradient | `other` |  |  |  |  | 0.800 |", lines)
+
+    # Fails if a tool that did not come to its end has no row, or is said to have reported nothing, or if racecheck's stage is
+    # left out.
+    def test_a_sanitizer_that_does_not_end(self):
+        ended = {"outcome": "passed", "result": {"runs": 252, "left_out": 1, "summary": "0 errors"}}
+        late = {"outcome": "failed", "why": "does not end in 480 s", "result": {"summary": "no summary"}}
+        lines = sanitizer_table({"sanitizer": {"steps": {"memcheck": ended}}, "races": {"steps": {"racecheck": late}}}).splitlines()
+        self.assertEqual(lines[2:], ["| memcheck | 252 | 1 | 0 errors |", "| racecheck |  |  | **failed**: does not end in 480 s |"])
 
     # Fails if a ratio is that of medians where rounds are known, if the median is held to what was asked, if ours in forward
     # stands where it may not, or if turns pass for rows.

@@ -23,7 +23,9 @@ def joined(summary: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     earlier = {name: its for name, its in before["stages"].items() if its["outcome"] in ENDED}
     stages = {name: its if its["outcome"] in ENDED else earlier.get(name, its) for name, its in summary["stages"].items()}
     seconds = round(sum(its.get("seconds", 0) for its in stages.values()), 1)
-    return summary | {"verdict": verdict_of(stages), "seconds": seconds, "stages": stages}
+    # The runtime's version is what the stage `probe` found; a part without that stage does not know it.
+    return summary | {"cuda": summary.get("cuda") or before.get("cuda"), "verdict": verdict_of(stages), "seconds": seconds,
+                      "stages": stages}
 
 
 def store(root: Path, path: Path) -> int:

@@ -8,12 +8,18 @@ import dataclasses
 import gc
 import math
 import os
+import time
 from typing import Any
 
 from .. import abi, errors, poison
 from ..call import Call, Kernel, Misfit
 from ..views import view_of
 from . import device_heap
+
+# Seconds within which a function's inputs have to be let go. PyTorch's thread of a device drops its last node of a backward
+# pass, and with it an input, a moment after the pass has returned, later where more threads run than there are processors.
+LET_GO_WITHIN = 1.0
+LET_GO_WITHIN_AGAIN = 0.05  # of a function that is known to keep inputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Target:
     def __init__(self, kernel: Kernel, declaration: str = "") -> None:
         self.kernel = kernel
         self._process = os.getpid()
+        self._patience = LET_GO_WITHIN
         cannot_show = list(kernel.cannot_show)
         why_not = poison.why_not() if kernel.declaration.device == "cpu" else None
         if why_not is not None:
@@ -75,15 +82,24 @@ class Target:
 
     def _judged(self, call: Call) -> Outcome:
         outcome = self._run_once(call)
-        framework = self.kernel.framework
-        if framework.held():
-            gc.collect()
-        if framework.held():
-            framework.forget()
+        if self._keeps_an_input():
+            self.kernel.framework.forget()
             return Outcome(
                 abi.FAILED, "kept: an input is still referred to after the function has returned", "kept@an-input"
             )
         return outcome
+
+    def _keeps_an_input(self) -> bool:
+        framework = self.kernel.framework
+        if framework.held():
+            gc.collect()
+        end = time.monotonic() + self._patience
+        while framework.held():
+            if time.monotonic() >= end:
+                self._patience = LET_GO_WITHIN_AGAIN
+                return True
+            time.sleep(0.001)
+        return False
 
     def _run_once(self, call: Call) -> Outcome:
         framework = self.kernel.framework
