@@ -39,7 +39,8 @@ constexpr std::array<std::string_view, 13> kTellApart = {"exact-dot",
                                                          "temperatures",
                                                          "mean"};
 constexpr size_t kOfEach = 8;
-constexpr std::chrono::milliseconds kMostTime{30'000}, kLeastTime{2'000};
+// A target that compiles for each shape took 2 to 25 s each, in at most kInferenceShapes shapes.
+constexpr std::chrono::milliseconds kMostTime{30'000}, kMostTimeCompiling{90'000}, kLeastTime{2'000};
 // Judging takes 3 s on 2 cores, at most, where it was measured. It has a minute at least, and three
 // timeouts: who has a slower machine has longer ones.
 constexpr std::chrono::milliseconds kJudgingTime{60'000};
@@ -82,10 +83,12 @@ std::vector<std::string> RecipesOf(const CampaignOptions& options, const Capabil
   return all;
 }
 
-// How long cases may be run: a fifth of a budget of time, or kMostTime.
+// How long cases may be run: a fifth of a budget of time, or kMostTime; with a budget of cases and a
+// palette, which is for targets that compile, kMostTimeCompiling.
 std::chrono::milliseconds TimeOf(const CampaignOptions& options) {
   const Budget budget = options.GetBudget();
-  return budget.cases > 0 ? kMostTime : std::min(kMostTime, std::max(budget.time / 5, kLeastTime));
+  if (budget.cases > 0) return options.palette != 0 ? kMostTimeCompiling : kMostTime;
+  return std::min(kMostTime, std::max(budget.time / 5, kLeastTime));
 }
 
 // Why nothing can be inferred of what the worker answered.

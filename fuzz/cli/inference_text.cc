@@ -13,7 +13,10 @@ std::string InferenceText(const Inference& inference) {
   }
   std::string text =
       Text("  %" PRId64 " of %" PRId64 " cases break it", inference.failing, inference.cases);
-  text += inference.failing == 0 ? ": no shortcut is taken\n" : "\n";
+  if (inference.failing == 0) text += ": no shortcut is taken";
+  if (inference.left > 0)
+    text += Text("; %" PRId64 " more were not run, time was over", inference.left);
+  text += "\n";
   for (const InferredShortcut& shortcut : inference.shortcuts) {
     text += "shortcut: " + shortcut.what + Text(": it explains %" PRId64 " cases", shortcut.cases);
     if (!shortcut.output.empty()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +13,8 @@
 namespace plumbline::fuzz {
 
 // Runs the target once on each recipe, one in a line, and keeps what it gives. What it declines, or
-// refuses, is left out; no case begins once `within` has passed.
+// refuses, is left out; no case begins once `within` has passed, and *left counts those that did not.
 std::vector<InferenceCase> CollectCases(std::string_view recipes, const Target& target, bool same_shape,
-                                        std::chrono::milliseconds within);
+                                        std::chrono::milliseconds within, int64_t* left);
 
 }  // namespace plumbline::fuzz

@@ -351,6 +351,7 @@ void Fields(FieldVisitor& io, Inference& inference) {
   io("shortcuts", inference.shortcuts);
   io("contract", inference.contract);
   io("cases", inference.cases);
+  io("left", inference.left);
   io("failing", inference.failing);
   io("unexplained", inference.unexplained);
   io("incomplete", inference.incomplete);

@@ -38,6 +38,7 @@ struct Inference {
   std::vector<InferredShortcut> shortcuts;
   std::string contract;     // "tensor-core-fp32,logits=bf16": the base and all of them
   int64_t cases = 0;        // that were judged
+  int64_t left = 0;         // that were not run, because time was over
   int64_t failing = 0;      // under the base
   int64_t unexplained = 0;  // under `contract`: bugs, or what cannot be told from one
   std::string incomplete;   // why nothing can be said; empty: it can

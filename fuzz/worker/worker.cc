@@ -99,13 +99,17 @@ CaseResult NoRoom(const DeviceFull& full, Device* device, const Device::Memory& 
 
 CaseResult Infer(const Request& request, const Target& target, const WorkerOptions& worker) {
   RestoreFpEnvironment();
-  const std::vector<InferenceCase> cases = CollectCases(
-      request.recipe, target, worker.same_shape, std::chrono::milliseconds(request.infer_within));
+  int64_t left = 0;
+  const std::vector<InferenceCase> cases =
+      CollectCases(request.recipe, target, worker.same_shape,
+                   std::chrono::milliseconds(request.infer_within), &left);
   RestoreFpEnvironment();
   CaseResult result;
   const std::string_view held_to = SplitTarget(worker.target).second;
   const std::string_view base = held_to.empty() ? kUndeclared : held_to;
-  result.inference = ToJson(InferShortcuts(cases, base)).Dump();
+  Inference inference = InferShortcuts(cases, base);
+  inference.left = left;
+  result.inference = ToJson(inference).Dump();
   return result;
 }
 

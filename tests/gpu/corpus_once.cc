@@ -6,8 +6,9 @@
 // sequence, so that compute-sanitizer can watch it (`plumb replay` runs cases in worker processes, and
 // judges them). Each runs by Forward and Backward with nothing kept, and by one of the other ways in
 // which the operator may be called (kWays), which take turns: under racecheck each call takes long. A
-// few problems of this program, which reach what no stored case does, run in every way on the paths of
-// tensor cores. The outputs of a way must have the bits of the first, for the same form of keeping.
+// few problems of this program, which reach what no stored case does, run in every way that they are
+// for on the paths of tensor cores. The outputs of a way must have the bits of the first, for the same
+// form of keeping.
 //
 // Workspace and saved state have exactly the requested size and are poisoned; with `raw` they are left
 // as they come from the driver, which initcheck needs. Cases that take more than BYTES of device memory
@@ -193,14 +194,21 @@ int Main(const std::filesystem::path& folder, size_t most, int poison) {
     left_out += small ? 0 : 1;
     return small;
   };
-  for (const char* const line : kProblems) {
+  for (const OwnProblem& own : kProblems) {
     fuzz::Recipe recipe;
     std::string error;
-    if (!fuzz::Parse(line, &recipe, &error)) throw std::runtime_error(error);
+    if (!fuzz::Parse(own.recipe, &recipe, &error)) throw std::runtime_error(error);
     const fuzz::OwnedProblem problem = fuzz::Expand(recipe);
     if (!fits(problem)) continue;
+    if (own.chunk_columns > 0) {
+      for (size_t i = 0; i < std::size(kWays); ++i) {
+        if (kWays[i].chunk_columns == own.chunk_columns)
+          take(own.recipe, problem, CudaPath::kBest, i, 1);
+      }
+      continue;
+    }
     for (const CudaPath path : {CudaPath::kPortable, CudaPath::kBest})
-      take(line, problem, path, 0, std::size(kWays));
+      take(own.recipe, problem, path, 0, std::size(kWays));
   }
   const fuzz::CaseListing listing = fuzz::ListCases(folder);
   for (const std::string& line : listing.unreadable) {

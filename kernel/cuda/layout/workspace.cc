@@ -114,6 +114,19 @@ void DivideInPlace(const Layout& layout, bool totals_behind, int64_t chunk_colum
   b->totals_behind = totals_behind;
 }
 
+// d_logits of exponents that are consumed may have buffers of their own of so many columns: a part of
+// the exponents.
+int64_t ColumnsOfBuffers(int64_t columns) { return columns / 5; }
+
+// Returns whether they have. Where products are short and rows are many, what d_logits in place cost is
+// not hidden (bench/NOTES.md, 44). `least`: the columns of d_logits that there is memory for in any
+// case.
+bool HaveBuffers(const Layout& layout, const Keeping& keeping, int64_t columns, int64_t least) {
+  constexpr int64_t kLongestProducts = 1024, kFewestRows = 4096;
+  return layout.h <= kLongestProducts && layout.n >= kFewestRows &&
+         least <= ColumnsOfBuffers(columns) && !keeping.blocks && keeping.chunk_columns == 0;
+}
+
 // Returns whether a sweep over weight may compute both gradients (product.h).
 bool FewRows(const Layout& layout) {
   return layout.planes == 1 && layout.n > 0 && layout.n <= kSweepRows && layout.h > 0 &&
@@ -166,7 +179,8 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
-  const bool in_place = keeping.consumed && layout.exponents && columns > 0 && !few;
+  const bool consumed = keeping.consumed && layout.exponents && columns > 0 && !few;
+  const bool in_place = consumed && !HaveBuffers(layout, keeping, columns, b.direct_chunk);
   const bool some_elsewhere = !in_place || layout.first_kept > 0;  // d_logits that are not in place
   // Where all are in place, a packed weight is multiplied by a stretch at a time, and has the memory
   // for itself.
@@ -178,9 +192,10 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   } else if (shortened && layout.planes == 1 && columns > 0) {
     b.kept.two = !few && (b.direct_chunk >= layout.stretch || b.direct_chunk % kKeptStep == 0);
   } else if (layout.planes == 1 && columns > 0) {
-    // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, and at
-    // most 1 GiB, but no less than d_logits of other columns.
-    const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
+    // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, a fifth
+    // where these are consumed, and at most 1 GiB, but no less than d_logits of other columns.
+    const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows),
+                                    consumed ? ColumnsOfBuffers(columns) : columns / 2);
     b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
                             std::max(WithAStretch(layout, single), b.direct_chunk),
                             few ? 0 : WithAStretch(layout, single / 2));

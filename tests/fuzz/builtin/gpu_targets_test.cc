@@ -222,8 +222,9 @@ TEST(CudaWays, SmallCasesReachAll) {
 // there for: a sweep of either hidden size in several stretches, totals behind d_logits, two buffers,
 // d_logits beside products in place, several blocks of rows; or if none is small enough for racecheck.
 TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
-  int sweeps = 0, behind = 0, two = 0, in_place = 0, blocks = 0, small = 0;
-  for (const char* const line : kProblems) {
+  int sweeps = 0, behind = 0, two = 0, in_place = 0, ring = 0, blocks = 0, small = 0;
+  for (const OwnProblem& own : kProblems) {
+    const char* const line = own.recipe;
     Recipe recipe;
     std::string error;
     ASSERT_TRUE(Parse(line, &recipe, &error)) << line << ": " << error;
@@ -233,6 +234,7 @@ TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
     const kernel::Results results = EveryResult(problem, recipe.fp32_grads);
     small += recipe.v * recipe.h * 4 < (1 << 20) ? 1 : 0;
     for (const Way& way : kWays) {
+      if (own.chunk_columns > 0 && way.chunk_columns != own.chunk_columns) continue;
       const auto layout = kernel::cuda::MakeLayout(problem, results,
                                                    {.bytes = way.logits_bytes,
                                                     .form = way.form,
@@ -245,6 +247,7 @@ TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
       behind += b.totals_behind ? 1 : 0;
       two += b.ahead == 0 && b.kept.two && recipe.v > b.kept.most ? 1 : 0;
       in_place += b.ahead > 0 && b.kept.two && recipe.v > b.kept.most ? 1 : 0;
+      ring += b.ahead > 0 && b.kept.most >= kRingColumns && recipe.v > 2 * b.kept.most ? 1 : 0;
       const kernel::Execution execution = {
           .device = kernel::Device::kCuda, .block_rows = way.block_rows, .kept_form = way.form};
       const int64_t rows = kernel::cuda::RowsOfBlock(problem, results, execution);
@@ -255,6 +258,7 @@ TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
   EXPECT_GE(behind, 1);
   EXPECT_GE(two, 2);
   EXPECT_GE(in_place, 2);
+  EXPECT_GE(ring, 1);
   EXPECT_GE(blocks, 2);
   EXPECT_GE(small, 4);
 }

@@ -16,6 +16,9 @@
 #include <vector>
 
 #include "fuzz/campaign/inference.h"
+#include "fuzz/cli/inference_text.h"
+#include "fuzz/infer/collect.h"
+#include "fuzz/target/catalogue.h"
 
 namespace plumbline::fuzz {
 namespace {
@@ -110,6 +113,26 @@ TEST(SlowInfer, ABugIsExplainedByNothing) {
     EXPECT_EQ(inference.unexplained, inference.failing) << mutant;
     EXPECT_GT(inference.failing, 0) << mutant;
   }
+}
+
+// Fails if a case begins when time is over, or if those that did not are not counted, or not told.
+TEST(Infer, WhatTimeHadNoRoomForIsCounted) {
+  std::string error;
+  const auto host = LoadTarget("host", &error);
+  ASSERT_NE(host, nullptr) << error;
+  const std::string recipes = "v1 seed=1 n=2 v=3 h=4\nv1 seed=2 n=2 v=3 h=4\n";
+  int64_t left = -1;
+  EXPECT_THAT(CollectCases(recipes, *host, /*same_shape=*/false, std::chrono::milliseconds(0), &left),
+              IsEmpty());
+  EXPECT_EQ(left, 2);
+  EXPECT_EQ(CollectCases(recipes, *host, false, std::chrono::minutes(5), &left).size(), 2);
+  EXPECT_EQ(left, 0);
+  Inference inference;
+  inference.cases = 13;
+  inference.failing = 11;
+  inference.left = 179;
+  EXPECT_EQ(InferenceText(inference),
+            "  11 of 13 cases break it; 179 more were not run, time was over\n");
 }
 
 }  // namespace

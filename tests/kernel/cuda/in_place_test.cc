@@ -126,6 +126,33 @@ TEST_P(GpuInPlace, ShortChunksChangeNoBit) {
   EXPECT_GT(two, 0);
 }
 
+// Short products of many rows, whose d_logits have two buffers although exponents are consumed. Fails
+// if their bits are others, or if they need other memory than they ask for.
+TEST_P(GpuInPlace, BuffersOfShortProductsChangeNoBit) {
+  const TestValues values = Ragged(DType::kBf16, 16000, 43000, 14, 1000);
+  for (const bool hidden_major : {false, true}) {
+    const TestLayout form = {.hidden_major = hidden_major};
+    Execution execution = On();
+    execution.kept_logits_bytes = execution.saved_logits_bytes = ~size_t{0};
+    execution.saved_is_consumed = true;
+    PlacedProblem placed(values, form);
+    const std::optional<cuda::Layout> made =
+        cuda::MakeLayout(placed.problem(), placed.results(), {.bytes = ~size_t{0}, .consumed = true});
+    ASSERT_TRUE(made.has_value());
+    ASSERT_EQ(made->backward.ahead, 0);
+    ASSERT_TRUE(made->backward.kept.two);
+    ASSERT_GT(made->v, 3 * made->backward.kept.most);
+    DeviceProblem device(placed.problem(), placed.results());
+    DeviceCall call(device, execution);
+    ASSERT_TRUE(call.Run().ok());
+    EXPECT_THAT(device.Fetch(), IsEmpty());
+    EXPECT_TRUE(call.GuardsIntact());
+    const TestOutputs want = Apart(values, form, On());
+    EXPECT_TRUE(placed.Outputs() == want) << hidden_major;
+    EXPECT_TRUE(AtOnce(values, execution) == want) << hidden_major;
+  }
+}
+
 // Every row is live, and their number and the vocabulary's last tile leave no room. Fails if the tile's
 // columns past the vocabulary are stored as if they were kept.
 TEST_P(GpuInPlace, StoresNoColumnPastTheLast) {
