@@ -13,8 +13,8 @@ SAVED, IN_FORWARD = f"{OURS}, logits saved", f"{OURS}, gradients in forward"
 
 class Asked(NamedTuple):
     """What a step may take at most of the fastest peer's; None: nothing was asked."""
-    in_rows: float | None = None
-    after_rest: float | None = None
+    sustained: float | None = None
+    burst: float | None = None
     mean: bool = True  # ours may make its gradients in forward, as those peers do that take a mean alone
 
 
@@ -24,11 +24,11 @@ ASKED = {"8192x4096x131072": LARGE, "8192x4096x151936": LARGE, "8192x2304x256000
          "4096x7168x129280": Asked(0.99, mean=False), "32768x4096x131072": Asked(0.99, mean=False),
          "128x4096x151936": Asked(0.92, 0.93, mean=False), "8192x4096x128256": Asked(1.00), "8192x2048x128256": Asked(1.00),
          "8192x3584x152064": Asked(1.00)}
-# What gradients in forward with the default limit may take at most of quack's fastest, in rows of one kind.
+# What gradients in forward with the default limit may take at most of quack's fastest, sustained.
 ASKED_OF_QUACK = {"32768x4096x131072": 1.00}
 # Columns of a step: the result's key, the head, the format.
-COLUMNS = [("step_ms", "in turns, ms", ".2f"), ("row_step_ms", "in rows of one kind", ".2f"), ("step_joules", "J", ".2f"),
-           ("burst_step_ms", "after rest", ".2f"), ("burst_forward_ms", "forward after rest", ".2f"), ("step_MiB", "MiB", ".0f")]
+COLUMNS = [("step_ms", "in turns, ms", ".2f"), ("row_step_ms", "sustained", ".2f"), ("step_joules", "J", ".2f"),
+           ("burst_step_ms", "burst", ".2f"), ("burst_forward_ms", "burst forward", ".2f"), ("step_MiB", "MiB", ".0f")]
 
 
 def ratio(mine: dict, theirs: dict, what: str) -> tuple[float, float | None, float | None]:
@@ -60,7 +60,7 @@ def row(shape: str, mine: list[dict], peers: list[dict], regime: str, what: str,
 
 def figures(shapes: dict[str, list[dict]]) -> list[list[str]]:
     """Returns (step, regime, ours, the fastest peer, asked, measured, reached) of every shape where both were measured: in
-    rows of one kind and after rest, or in turns where a run was without regimes, and of gradients in forward beside quack
+    either regime, or in turns where a run was without regimes, and of gradients in forward beside quack
     where that was asked. The upper end of an interval counts."""
     found = []
     for shape, results in shapes.items():
@@ -71,17 +71,17 @@ def figures(shapes: dict[str, list[dict]]) -> list[list[str]]:
         if not (mine and peers):
             continue
         if all("row_step_ms" in each for each in mine + peers):
-            found.append(row(shape, mine, peers, "in rows", "row_step", asked.in_rows))
-            found.append(row(shape, mine, peers, "after rest", "burst_step", asked.after_rest))
+            found.append(row(shape, mine, peers, "sustained", "row_step", asked.sustained))
+            found.append(row(shape, mine, peers, "burst", "burst_step", asked.burst))
         else:
-            found.append(row(shape, mine, peers, "in turns", "step", asked.in_rows))
+            found.append(row(shape, mine, peers, "in turns", "step", asked.sustained))
         quack = [each for each in peers if each["name"].startswith("quack") and "row_step_ms" in each]
         in_forward = [each for each in everybody if each["name"] == IN_FORWARD and "row_step_ms" in each]
         if shape in ASKED_OF_QUACK and quack and in_forward:
-            found.append(row(shape, in_forward, quack, "in rows", "row_step", ASKED_OF_QUACK[shape]))
+            found.append(row(shape, in_forward, quack, "sustained", "row_step", ASKED_OF_QUACK[shape]))
     return found
 
 
 def figures_table(shapes: dict[str, list[dict]]) -> str:
-    return markdown.table(["step", "", "ours", "fastest peer measured", "asked, at most", "ours ÷ peer's", "reached"], "llllrrl",
+    return markdown.table(["step", "", "ours", "fastest peer measured", "goal, at most", "ours ÷ peer's", "reached"], "llllrrl",
                           figures(shapes))

@@ -18,15 +18,15 @@ H4096, H2048, H1024, H7168 = LARGE[1], "8192x2048x131072", "8192x1024x151936", "
 FEW, VOCABULARIES = (256, 384, 512, 768, 1024, 2048), (128256, 151936)
 FEWEST = ((1, "1 row"), (16, "16 rows"), (64, "64 rows"))
 
-# (what, benchmark, counter, at most). In rows: of one kind, at the power limit. After rest: single calls. In pairs: by
-# turns with the reference.
+# (what, benchmark, counter, at most). Sustained: a second and more of one kind, at the power limit. Burst: single calls after
+# rest. In pairs: by turns with the reference.
 ASKED: list[tuple[str, str, str, float]] = [
-    *[("forward ÷ one GEMM, in rows", f"sustained/forward/{shape}", "ratio", most)
+    *[("forward ÷ one GEMM, sustained", f"sustained/forward/{shape}", "ratio", most)
       for shape, most in [(H4096, 0.99), (H2048, 1.00), (H1024, 1.03), (H7168, 1.00)]],
-    *[("forward ÷ one GEMM, after rest", f"burst/forward/{shape}", "ratio", 0.97) for shape in (H4096, H2048, H1024, H7168)],
-    *[("backward ÷ three GEMMs, in rows", f"sustained/backward/{shape}", "ratio", 1.01) for shape in LARGE],
-    ("joules of forward ÷ one GEMM's, in rows", f"sustained/forward/{H4096}", "J_ratio", 0.99),
-    *[(f"backward of {rows} rows ÷ three GEMMs, in rows", f"sustained/backward/{rows}x4096x151936", "ratio", 1.10)
+    *[("forward ÷ one GEMM, burst", f"burst/forward/{shape}", "ratio", 0.97) for shape in (H4096, H2048, H1024, H7168)],
+    *[("backward ÷ three GEMMs, sustained", f"sustained/backward/{shape}", "ratio", 1.01) for shape in LARGE],
+    ("joules of forward ÷ one GEMM's, sustained", f"sustained/forward/{H4096}", "J_ratio", 0.99),
+    *[(f"backward of {rows} rows ÷ three GEMMs, sustained", f"sustained/backward/{rows}x4096x151936", "ratio", 1.10)
       for rows in FEW],
     *[(f"forward of {words} ÷ reading weight once, in pairs", f"weight_once/forward/{rows}x4096x{vocabulary}", "ratio", 1.20)
       for vocabulary in VOCABULARIES for rows, words in FEWEST],
@@ -40,7 +40,7 @@ ASKED: list[tuple[str, str, str, float]] = [
     ("memory of backward, MiB", f"sustained/backward/{H4096}", "MiB", 450),
     ("memory of gradients in forward, MiB", f"gradients_in_forward/{H4096}", "MiB", 2700),
 ]
-# What stands for a benchmark in rows that no result has: the same in pairs.
+# What stands for a sustained benchmark that no result has: the same in pairs.
 IN_PAIRS = {f"sustained/backward/{rows}x4096x151936": f"few_rows/backward/{rows}x4096x151936" for rows in FEW}
 # Benchmarks by name, and the date on which they were measured.
 Source = tuple[str, dict[str, dict]]
@@ -81,7 +81,7 @@ def rows(sources: list[Source]) -> list[Row]:
     for what, name, counter, most in ASKED:
         held = [entries.keys() for _, entries in sources]
         if name in IN_PAIRS and not any(name in names for names in held) and any(IN_PAIRS[name] in names for names in held):
-            name, what = IN_PAIRS[name], what.replace("in rows", "in pairs")
+            name, what = IN_PAIRS[name], what.replace("sustained", "in pairs")
         date, entry = next(((date, entries[name]) for date, entries in sources if name in entries), ("", None))
         figure, words = measured(entry, counter)
         asked = f"{most:.2f}" if counter.endswith("ratio") else f"{most:g}"
@@ -91,7 +91,7 @@ def rows(sources: list[Source]) -> list[Row]:
 
 
 def asked_table(found: list[Row]) -> str:
-    return table(["", "at", "asked, at most", "measured", "reached", "on"], "llrrll", found)
+    return table(["", "at", "goal, at most", "measured", "reached", "on"], "llrrll", found)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -43,7 +43,7 @@ def rows(shapes: dict[str, list[dict]]) -> list[list[str]]:
 
 def table(shapes: dict[str, list[dict]]) -> str:
     heads = [cell for name in GRADIENTS for cell in (f"{name}: fp32; exponents", "ratio")]
-    return markdown.table(["step", "upstream gradients", *heads, "asked, at most", "reached"], "llrrrrrl", rows(shapes))
+    return markdown.table(["step", "upstream gradients", *heads, "goal, at most", "reached"], "llrrrrrl", rows(shapes))
 
 
 def section(result: dict) -> str:

@@ -36,5 +36,5 @@ def rows(result: dict) -> list[list[str]]:
 
 def table(result: dict) -> str:
     heads = [cell for form, words in HEADS.items()
-             for cell in (f"{words}, MiB", "÷ earlier" + ("; asked, at most" if form in ASKED else ""))]
+             for cell in (f"{words}, MiB", "÷ earlier" + ("; goal, at most" if form in ASKED else ""))]
     return markdown.table(["step", *heads, "reached"], "l" + "r" * len(heads) + "l", rows(result))

@@ -45,7 +45,7 @@ def regimes_table(found: dict[str, dict]) -> str:
                          f"{entry['MHz']:.0f}; {entry['MHz_reference']:.0f}", f"{burst['ms']:.2f}" if burst else "–",
                          ratio_of(burst) if burst else "–",
                          f"{memory_of(entry):.0f}"])
-    return table(["", "pass", "in rows, ms", "cuBLAS", "÷ cuBLAS", "MHz, ours; cuBLAS's", "after rest, ms", "÷ cuBLAS", "MiB"],
+    return table(["", "pass", "sustained, ms", "cuBLAS", "÷ cuBLAS", "MHz, ours; cuBLAS's", "burst, ms", "÷ cuBLAS", "MiB"],
                  "llrrrrrrr", sorted(rows, key=lambda row: row[1], reverse=True))
 
 
@@ -68,10 +68,10 @@ def sources(program: dict, few: dict, blocks: dict, regimes: dict, first: dict, 
 
 
 def few_rows_beside_peers(few: dict) -> str:
-    """Steps of 128 rows in one run with quack: in rows of one kind, and alone after rest."""
+    """Steps of 128 rows in one run with quack, in both regimes."""
     rows = [[peer["name"], *(f"{peer[key]:.3f}" for key in ("row_step_ms", "step_joules", "burst_step_ms")), f"{peer['step_MiB']:.0f}"]
             for peer in few["peers"][-1]["shapes"]["128x4096x151936"]]
-    return table(["128 × 4096 × 151936", "step in rows of one kind, ms", "J", "step after rest, ms", "MiB"], "lrrrr", rows)
+    return table(["128 × 4096 × 151936", "sustained step, ms", "J", "burst step, ms", "MiB"], "lrrrr", rows)
 
 
 def split_table(results: list[dict]) -> str:

@@ -77,6 +77,7 @@ CaseListing ListCases(const fs::path& path) {
     if (IsCampaigns(path)) {
       listing.nothing_found = path.string() + ": this campaign has stored no finding";
     } else {
+      listing.empty = true;
       listing.unreadable.push_back(path.string() + ": no case (*.safetensors) in this folder");
     }
   }

@@ -23,6 +23,7 @@ struct CaseListing {
   std::vector<std::filesystem::path> files;  // sorted, each once
   // Paths that could not be read, one line each, "PATH: why"; a caller shows them.
   std::vector<std::string> unreadable;
+  bool empty = false;  // the path is a folder without a case, and `unreadable` says so
   // Says that a campaign stored no finding, which is no fault; empty elsewhere.
   std::string nothing_found;
 };

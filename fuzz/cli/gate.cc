@@ -113,8 +113,8 @@ bool Gate::TakeOptions() {
   std::error_code code;
   for (const char* folder : {".plumbline/corpus", "corpus"}) {
     const CaseListing listing = ListCases(folder);
-    const bool holds = !listing.files.empty() || !listing.unreadable.empty();
-    // A folder of this name may be another's.
+    const bool holds = !listing.files.empty() || (!listing.unreadable.empty() && !listing.empty);
+    // A folder of this name may be another's, or as yet without a case.
     if (options_.corpus.empty() && fs::is_directory(folder, code) && holds) options_.corpus = folder;
   }
   known_ = command_.known;

@@ -146,7 +146,7 @@ void Merger::Write(const MergeCase& merged) {
 
 ExitStatus Merger::Run() {
   std::error_code code;
-  fs::create_directories(command_.out, code);
+  const bool created = fs::create_directories(command_.out, code);
   if (code || !fs::is_directory(command_.out, code)) {
     console_.Complain("cannot create " + command_.out.string() + ": " +
                       (code ? code.message() : "there is a file of this name"));
@@ -162,6 +162,7 @@ ExitStatus Merger::Run() {
   // A case that is kept under another finding may have become equal to another case.
   cases = SelectCases(DropDuplicates(std::move(cases), &dropped_), command_.per_bucket, &dropped_);
   for (const MergeCase& merged : cases) Write(merged);
+  if (created && cases.empty()) fs::remove(command_.out, code);
   Json report = Json::Object{{"kept", std::move(kept_)}, {"not_kept", Json::Array{}}};
   std::sort(dropped_.begin(), dropped_.end(),
             [](const Dropped& a, const Dropped& b) { return a.path < b.path; });

@@ -77,7 +77,7 @@ class ReadmeNumbers(unittest.TestCase):
         ratios = [speed[f"sustained/{name}/{HEAD}"]["ratio"] for name in ("forward", "backward")]
         steps = beside_fastest.figures(find("fastest-h200.json").data["shapes"])
         there = [row[5].split()[0] for row in steps if row[0] == HEAD]
-        ranges = [sorted(row[5].split()[0] for row in steps if row[1] == regime) for regime in ("in rows", "after rest")]
+        ranges = [sorted(row[5].split()[0] for row in steps if row[1] == regime) for regime in ("sustained", "burst")]
         found = find("selftest.json").data["result"]["statistics"]["mutants"]
         hunts, killed = (sum(defect[name] for defect in found) for name in ("hunts", "killed"))
         text = section((ROOT / "README.md").read_text(encoding="utf-8"))

@@ -39,7 +39,7 @@ class Figures(Scratch):
         status, lines, _ = self.lines(all_at(0.9, **{"sustained.forward.8192x2048x131072": 1.001}))
         self.assertEqual(status, 1)
         self.assertEqual([line for line in lines if "| no |" in line],
-                         ["| forward ÷ one GEMM, in rows | 8192x2048x131072 | 1.00 | 1.001 (0.490 to 0.510) | no | 2026-11-22 |"])
+                         ["| forward ÷ one GEMM, sustained | 8192x2048x131072 | 1.00 | 1.001 (0.490 to 0.510) | no | 2026-11-22 |"])
 
     def test_memory_is_workspace_and_saved(self):
         name = "sustained/backward/8192x4096x151936"
@@ -50,9 +50,9 @@ class Figures(Scratch):
     def test_not_measured_is_not_reached(self):
         status, lines, _ = self.lines(result(failed("burst/forward/8192x4096x151936", "out of memory")))
         self.assertEqual(status, 1)
-        self.assertIn("| forward ÷ one GEMM, after rest | 8192x4096x151936 | 0.97 | failed: out of memory | no | 2026-11-22 |",
+        self.assertIn("| forward ÷ one GEMM, burst | 8192x4096x151936 | 0.97 | failed: out of memory | no | 2026-11-22 |",
                       lines)
-        self.assertIn("| forward ÷ one GEMM, in rows | 8192x4096x151936 | 0.99 | not measured | no |  |", lines)
+        self.assertIn("| forward ÷ one GEMM, sustained | 8192x4096x151936 | 0.99 | not measured | no |  |", lines)
 
     # Fails if an older result hides a newer one, or stands without its own date.
     def test_the_first_source_counts(self):
@@ -63,16 +63,16 @@ class Figures(Scratch):
         self.assertEqual(found["half the rows ignored ÷ none, in pairs"][1:], ["yes", "newer"])
         self.assertEqual(found["memory of forward, MiB"], ["96.5", "no", "older"])
 
-    # Fails if pairs pass for rows of one kind, which were asked for, or stand where there are rows.
-    def test_pairs_are_no_rows(self):
+    # Fails if pairs pass for the sustained regime, which is the goal, or stand where there are sustained figures.
+    def test_pairs_are_not_sustained(self):
         def found(*names):
             held = {name: pair(name, 1.0) for name in names}
             return [(row.what, row.at, row.reached) for row in rows([("now", held)]) if row.at == "256x4096x151936"]
-        words, shape = "backward of 256 rows ÷ three GEMMs, in ", "256x4096x151936"
-        pairs, in_rows = f"few_rows/backward/{shape}", f"sustained/backward/{shape}"
-        self.assertEqual(found(pairs), [(f"{words}pairs", shape, "yes")])
-        self.assertEqual(found(pairs, in_rows), [(f"{words}rows", shape, "yes")])
-        self.assertEqual(found(), [(f"{words}rows", shape, "no")])
+        words, shape = "backward of 256 rows ÷ three GEMMs, ", "256x4096x151936"
+        pairs, sustained = f"few_rows/backward/{shape}", f"sustained/backward/{shape}"
+        self.assertEqual(found(pairs), [(f"{words}in pairs", shape, "yes")])
+        self.assertEqual(found(pairs, sustained), [(f"{words}sustained", shape, "yes")])
+        self.assertEqual(found(), [(f"{words}sustained", shape, "no")])
         for what, name, _, _ in ASKED:
             if name.split("/")[0] in ("few_rows", "weight_once", "weight_thrice", "per_token", "half_ignored"):
                 self.assertTrue(what.endswith(", in pairs"), what)

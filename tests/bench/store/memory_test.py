@@ -96,13 +96,17 @@ class Layout(unittest.TestCase):
         self.assertEqual(kinds, fields)
 
     # Fails if the operator says other sizes than an H200 held under PyTorch, which rounds each buffer up to 2 MiB at most, or
-    # the earlier build's are not those of the run that the page shows.
+    # the earlier build's are not those of the run that the page shows. A run of another build than memory.json's held what
+    # that build took.
     def test_sizes_are_what_was_held(self):
         stored = find("memory.json").data
         names = {"consumed": "plumbline, logits saved", "in_forward": "plumbline, gradients in forward",
                  "recomputed": "plumbline"}
         compared = 0
-        for sizes, run in ((stored["measured"], "fastest-h200.json"), (stored["earlier"]["measured"], "peers-*.json")):
+        runs = [(stored["earlier"]["measured"], "peers-*.json")]
+        if find("fastest-h200.json").data["kernel"] == stored["trees"]["kernel"]:
+            runs.append((stored["measured"], "fastest-h200.json"))
+        for sizes, run in runs:
             held = find(run).data["shapes"]
             for each in sizes:
                 results = {result["name"]: result for result in held.get(each["shape"], [])}
@@ -111,7 +115,7 @@ class Layout(unittest.TestCase):
                         self.assertAlmostEqual(each["MiB"][form], results[name]["step_MiB"], delta=2,
                                                msg=(each["shape"], form, run))
                         compared += 1
-        self.assertGreater(compared, 30)
+        self.assertGreater(compared, 15 * len(runs))
 
 
 if __name__ == "__main__":

@@ -60,6 +60,21 @@ class GateCli : public testing::Program {
   }
 };
 
+// Fails if a gate takes an empty folder of a usual name for a corpus, or if merging nothing leaves one.
+TEST_F(GateCli, ACorpusWithoutACaseIsNone) {
+  std::filesystem::create_directories(work_ / "corpus");
+  const Outcome gate = Run("gate host --cases 20 --jobs 1");
+  EXPECT_EQ(gate.status, 0) << Err();
+  EXPECT_THAT(gate.out, HasSubstr("no stored cases"));
+  EXPECT_EQ(Run("gate host --cases 20 --jobs 1 --corpus corpus").status, 2);
+  EXPECT_THAT(Err(), HasSubstr("no case (*.safetensors) in this folder"));
+  ASSERT_EQ(Run("fuzz --target host --budget 20cases --seed 1 --jobs 1 --out hunt").status, 0);
+  EXPECT_EQ(Run("merge hunt --out merged").status, 0);
+  EXPECT_FALSE(std::filesystem::exists(work_ / "merged"));
+  EXPECT_EQ(Run("merge hunt --out corpus").status, 0);
+  EXPECT_TRUE(std::filesystem::exists(work_ / "corpus"));
+}
+
 // Fails if the number of jobs, or the folder that it works in, changes the verdict or the results.
 TEST_F(GateCli, TwoRunsSayTheSame) {
   const Outcome one = Run("gate mutant:plain-logprob --cases 60 --jobs 1 --junit 1.xml --out o");

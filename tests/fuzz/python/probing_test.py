@@ -46,7 +46,7 @@ class Questions(unittest.TestCase):
     def test_a_question_without_an_answer_is_one_answer(self):
         found, text = self.tried("never_ends_on_depth_0", 2.0)
         self.assertIs(found["empty_extents"], False)
-        self.assertIn("# empty_extents=depth: not asked of it: no answer within 2 s", text)
+        self.assertIn("# empty_extents=depth: no cases of it are drawn: no answer within 2 s", text)
         self.assertNotIn("hidden_multiple", found)
         self.assertNotIn("not tried", text)
 
@@ -54,14 +54,14 @@ class Questions(unittest.TestCase):
     def test_a_lost_device_is_one_answer(self):
         found, text = self.tried("loses_its_device_on_depth_0")
         self.assertIs(found["empty_extents"], False)
-        self.assertIn("# empty_extents=depth: not asked of it: the device was lost: RuntimeError: CUDA error: device-side", text)
+        self.assertIn("# empty_extents=depth: no cases of it are drawn: the device was lost: RuntimeError: CUDA error: device-side", text)
         self.assertEqual(text.count("device-side"), 1, text)
 
     # Fails if a function that dies on a valid input is declared to decline it: its death would be no finding.
     def test_a_death_on_a_valid_input_is_still_asked_for(self):
         found, text = self.tried("dies_on_strided_rows")
         self.assertNotIn("strided_inputs", found)
-        self.assertRegex(text, r"# strided_inputs=True: still asked of it: the process died: status -6: .")
+        self.assertRegex(text, r"# strided_inputs=True: cases of it are drawn: the process died: status -6: .")
 
     # Fails if labels outside the vocabulary are asked of a target whose process died of one, or a valid input is not.
     def test_what_a_death_declines(self):

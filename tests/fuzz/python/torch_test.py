@@ -156,7 +156,7 @@ class Torch(unittest.TestCase):
         environment = {"XDG_CACHE_HOME": self._folder.name}
         dropped = "no gradient reaches weight; where none is meant to, declare grad_weight=False"
         _, text, _ = plumb("targets", "python:misbehaving_torch:detaches_the_head", environment=environment)
-        self.assertIn(f"# grad_weight=True: wrong, still asked of it: {dropped}", text)
+        self.assertIn(f"# grad_weight=True: wrong, and cases of it are drawn: {dropped}", text)
         for name, status, words, given in (
             ("detaches_the_head", 1, f"the target failed: {dropped}", True),
             ("frozen_head", 0, "", True),

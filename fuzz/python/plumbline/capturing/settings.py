@@ -82,7 +82,7 @@ def parse(text: str) -> Settings:
         else:
             found[name] = _functions(value)
     if "dir" not in found:
-        raise SettingsError(f"{text!r}: says no dir, the folder for dumps")
+        raise SettingsError(f"{text!r}: says no dir, the folder for dumps; dir=dumps is one")
     return Settings(**found)  # type: ignore[arg-type]
 
 

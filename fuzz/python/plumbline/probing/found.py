@@ -37,6 +37,7 @@ _LOOK = 0.02  # seconds between two looks at the process and its answers
 _REAPED = 10.0  # seconds until a process that was killed is gone; one whose kernel does not end may take longer
 MOST_DEATHS = 8
 _SETTINGS = ("TRITON_INTERPRET", autotune.VARIABLE)  # interpreted or compiled, and in which configuration
+NOT_JUDGED = ", which is not judged: "  # in a line on a value, which stands behind "cannot show: " elsewhere
 MOST_LINES = 6  # on values that are not judged; a description holds 16 lines of what cannot be shown
 
 
@@ -250,7 +251,7 @@ def _comments(answers: _Answers, found: dict[str, Any]) -> list[str]:
     lines = [f"# refused, and no capability says why: {text}" for text in not_explained(answers.kinds, found)]
     unasked = [f"{key}={value}" for key, kinds in answers.kinds.items() for value, kind in kinds.items() if kind == UNASKED]
     if unasked:
-        lines.append(f"# not tried, for lack of time; still asked of it: {', '.join(unasked)}")
+        lines.append(f"# not tried, for lack of time; cases of it are drawn: {', '.join(unasked)}")
     for key, kinds in answers.kinds.items():
         for value, kind in kinds.items():
             if kind == UNASKED:
@@ -258,12 +259,12 @@ def _comments(answers: _Answers, found: dict[str, Any]) -> list[str]:
             name = f"{key}={value}"
             words = answers.words.get(name, "")
             if kind == DIED:
-                asked = "not" if found.get(key) is False else "still"
-                lines.append(f"# {name}: {asked} asked of it: {words}")
+                drawn = "no cases of it are drawn" if found.get(key) is False else "cases of it are drawn"
+                lines.append(f"# {name}: {drawn}: {words}")
             elif kind == "refused":
                 lines.append(f"# {name}: refused: {words}")
             elif kind != "right":
-                lines.append(f"# {name}: {kind}, still asked of it: {words}")
+                lines.append(f"# {name}: {kind}, and cases of it are drawn: {words}")
     return lines
 
 
@@ -298,6 +299,6 @@ def declaration_found(kernel: Kernel, one_question: float = ONE_QUESTION) -> tup
         device=answers.identified["device"],
         capabilities={**found, **kernel.declaration.capabilities},
     )
-    unjudged = [f"# not judged: {line}" for line in answers.not_judged]
+    unjudged = [f"# not judged: {line.replace(NOT_JUDGED, ': ', 1)}" for line in answers.not_judged]
     text = "\n".join([*unjudged, *_comments(answers, found), declared.to_paste()])
     return declared, text, _at_most(MOST_LINES, answers.not_judged)
