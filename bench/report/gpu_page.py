@@ -39,7 +39,8 @@ def sanitizer_table(stages: dict[str, dict]) -> str:
     rows = []
     for name, step in [each for stage in ("sanitizer", "races") for each in stages.get(stage, {}).get("steps", {}).items()]:
         result = step.get("result", {})
-        says = result["summary"] if "runs" in result else f"**{step['outcome']}**: {step['why']}"
+        says = [] if step["outcome"] == "passed" else [f"**{step['outcome']}**: {step['why']}"]
+        says = "; ".join(says + ([result["summary"]] if "runs" in result else []))
         rows.append([name, *(str(result.get(key, "")) for key in ("runs", "left_out")), says])
     return table(["tool", "runs", "cases left out", "says"], "lrrl", rows)
 
@@ -50,7 +51,7 @@ def result_of(stages: dict, stage: str, step: str) -> dict:
 
 def stage_table(stages: dict) -> str:
     return table(["stage", "outcome", "seconds"], "llr", (
-        [name, stage["outcome"], f"{stage['seconds']:.0f}"] for name, stage in stages.items()))
+        [name, stage["outcome"], f"{stage['seconds']:.0f}" if "seconds" in stage else ""] for name, stage in stages.items()))
 
 
 def production_values(step: dict) -> dict[str, str]:

@@ -87,7 +87,7 @@ std::vector<std::string> RecipesOf(const CampaignOptions& options, const Capabil
 // palette, which is for targets that compile, kMostTimeCompiling.
 std::chrono::milliseconds TimeOf(const CampaignOptions& options) {
   const Budget budget = options.GetBudget();
-  if (budget.cases > 0) return options.palette != 0 ? kMostTimeCompiling : kMostTime;
+  if (budget.cases > 0) return options.Compiles() ? kMostTimeCompiling : kMostTime;
   return std::min(kMostTime, std::max(budget.time / 5, kLeastTime));
 }
 

@@ -114,19 +114,6 @@ void DivideInPlace(const Layout& layout, bool totals_behind, int64_t chunk_colum
   b->totals_behind = totals_behind;
 }
 
-// d_logits of exponents that are consumed may have buffers of their own of so many columns: a part of
-// the exponents.
-int64_t ColumnsOfBuffers(int64_t columns) { return columns / 5; }
-
-// Returns whether they have. Where products are short and rows are many, what d_logits in place cost is
-// not hidden (bench/NOTES.md, 44). `least`: the columns of d_logits that there is memory for in any
-// case.
-bool HaveBuffers(const Layout& layout, const Keeping& keeping, int64_t columns, int64_t least) {
-  constexpr int64_t kLongestProducts = 1024, kFewestRows = 4096;
-  return layout.h <= kLongestProducts && layout.n >= kFewestRows &&
-         least <= ColumnsOfBuffers(columns) && !keeping.blocks && keeping.chunk_columns == 0;
-}
-
 // Returns whether a sweep over weight may compute both gradients (product.h).
 bool FewRows(const Layout& layout) {
   return layout.planes == 1 && layout.n > 0 && layout.n <= kSweepRows && layout.h > 0 &&
@@ -160,6 +147,28 @@ bool TotalsFitBehind(const Layout& layout, int64_t packed_chunk, bool in_turn) {
          TotalsWidth(layout) <= layout.v / 8 && (in_turn || Together(layout, layout.v) == 1);
 }
 
+// Returns the chunks of kept columns whose d_logits are not in place. They take at most a quarter of
+// kept logits, half of kept exponents, a fifth where these are consumed, and at most 1 GiB, but no less
+// than d_logits of other columns (`least`).
+KeptChunks ChunksOfBuffers(const Layout& layout, int64_t padded_rows, int64_t columns, int64_t least,
+                           bool consumed, bool few) {
+  const int64_t single = std::min(kMostBackwardBytes / (2 * padded_rows), columns / (consumed ? 5 : 2));
+  return BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
+                        std::max(WithAStretch(layout, single), least),
+                        few ? 0 : WithAStretch(layout, single / 2));
+}
+
+// Returns whether d_logits of exponents that are consumed have two buffers all the same. Where products
+// are short and rows are many, what d_logits in place cost is not hidden (bench/NOTES.md, 44).
+bool HaveBuffers(const Layout& layout, const Keeping& keeping, int64_t columns,
+                 const BackwardLayout& b) {
+  constexpr int64_t kLongestProducts = 1024, kFewestRows = 4096;
+  if (layout.h > kLongestProducts || layout.n < kFewestRows || 5 * b.direct_chunk > columns)
+    return false;
+  return !keeping.blocks && keeping.chunk_columns == 0 &&
+         ChunksOfBuffers(layout, b.padded_rows, columns, b.direct_chunk, true, false).two;
+}
+
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
                             const Keeping& keeping) {
   BackwardLayout b;
@@ -180,7 +189,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
   const bool consumed = keeping.consumed && layout.exponents && columns > 0 && !few;
-  const bool in_place = consumed && !HaveBuffers(layout, keeping, columns, b.direct_chunk);
+  const bool in_place = consumed && !HaveBuffers(layout, keeping, columns, b);
   const bool some_elsewhere = !in_place || layout.first_kept > 0;  // d_logits that are not in place
   // Where all are in place, a packed weight is multiplied by a stretch at a time, and has the memory
   // for itself.
@@ -192,13 +201,7 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   } else if (shortened && layout.planes == 1 && columns > 0) {
     b.kept.two = !few && (b.direct_chunk >= layout.stretch || b.direct_chunk % kKeptStep == 0);
   } else if (layout.planes == 1 && columns > 0) {
-    // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, a fifth
-    // where these are consumed, and at most 1 GiB, but no less than d_logits of other columns.
-    const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows),
-                                    consumed ? ColumnsOfBuffers(columns) : columns / 2);
-    b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
-                            std::max(WithAStretch(layout, single), b.direct_chunk),
-                            few ? 0 : WithAStretch(layout, single / 2));
+    b.kept = ChunksOfBuffers(layout, b.padded_rows, columns, b.direct_chunk, consumed, few);
   }
   RegionAllocator direct;
   b.census = direct.Take(1, kCensusBytes);

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 from report import beside_fastest, kept_errors, memory_table
 from report.found_page import gpu_table
-from report.gpu_page import sanitizer_table, torch_table
+from report.gpu_page import sanitizer_table, stage_table, torch_table
 from report.mutant_table import Mutant
 from report.peers_page import ahead, said
 from report.speed_page import first_calls, memory_of_step, regimes_table, split_table
@@ -32,13 +32,17 @@ class Tables(unittest.TestCase):
         self.assertEqual(lines[2], "| swallowed terms of a dot product | `host` | 0.700 |  |  |  |  |")
         self.assertIn("| swallowed terms of a gradient | `other` |  |  |  |  | 0.800 |", lines)
 
-    # Fails if a tool that did not come to its end has no row, or is said to have reported nothing, or if racecheck's stage is
-    # left out.
+    # Fails if a tool that failed or did not come to its end has no row, or is said to have reported nothing, if racecheck's
+    # stage is left out, or if a stage that was not run ends the page.
     def test_a_sanitizer_that_does_not_end(self):
         ended = {"outcome": "passed", "result": {"runs": 252, "left_out": 1, "summary": "0 errors"}}
         late = {"outcome": "failed", "why": "does not end in 480 s", "result": {"summary": "no summary"}}
-        lines = sanitizer_table({"sanitizer": {"steps": {"memcheck": ended}}, "races": {"steps": {"racecheck": late}}}).splitlines()
-        self.assertEqual(lines[2:], ["| memcheck | 252 | 1 | 0 errors |", "| racecheck |  |  | **failed**: does not end in 480 s |"])
+        other = ended | {"outcome": "failed", "why": "ended with 1"}
+        lines = sanitizer_table({"sanitizer": {"steps": {"memcheck": ended, "synccheck": other}},
+                                 "races": {"steps": {"racecheck": late}}}).splitlines()
+        self.assertEqual(lines[2:], ["| memcheck | 252 | 1 | 0 errors |", "| synccheck | 252 | 1 | **failed**: ended with 1; 0 errors |",
+                                     "| racecheck |  |  | **failed**: does not end in 480 s |"])
+        self.assertEqual(stage_table({"races": {"outcome": "not run"}}).splitlines()[2:], ["| races | not run |  |"])
 
     # Fails if a ratio is that of medians where rounds are known, if the median is held to what was asked, if ours in forward
     # stands where it may not, or if turns pass for rows.

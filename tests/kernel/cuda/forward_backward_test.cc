@@ -84,7 +84,7 @@ TEST_P(GpuForwardBackward, HasTheBitsOfForwardAndBackward) {
   for (const auto& [dtype, form] : kKinds) {
     for (const int64_t v : {37, 1003, 4100}) {
       for (const TestLayout& layout : {TestLayout{}, odd}) {
-        const TestValues values = Ragged(dtype, 77, v, 1);
+        const TestValues values = Ragged(dtype, 77, v, 1, 45, /*invalid=*/v == 37);
         const TestOutputs apart = Apart(values, layout, In(form));
         for (const size_t limit : Limits(values, form)) {
           SCOPED_TRACE(testing::Message()
@@ -142,7 +142,7 @@ TEST_P(GpuForwardBackward, ApartWithSavedLogitsHasTheSameBits) {
   for (const auto& [dtype, form] : kKinds) {
     for (const int64_t v : {37, 1003, 4100}) {
       for (const TestLayout& layout : {TestLayout{}, odd}) {
-        const TestValues values = Ragged(dtype, 77, v, 5);
+        const TestValues values = Ragged(dtype, 77, v, 5, 45, /*invalid=*/v == 37);
         const TestOutputs without = Apart(values, layout, In(form));
         for (const size_t limit : Limits(values, form)) {
           Execution execution = In(form);

@@ -47,7 +47,7 @@ bool HasNoMoment(const std::vector<std::byte>& workspace, const cuda::Layout& la
 TEST_P(GpuWithoutEntropy, ForwardAloneHasTheBitsThatItHasWithOne) {
   for (const DType dtype : {DType::kBf16, DType::kF16, DType::kF32}) {
     for (const int64_t n : {77, 300}) {
-      const TestValues values = Ragged(dtype, n, 1003, 31);
+      const TestValues values = Ragged(dtype, n, 1003, 31, 45, /*invalid=*/true);
       TestOutputs with = Apart(values, {}, On());
       PlacedProblem placed(values);
       Results results = placed.results();

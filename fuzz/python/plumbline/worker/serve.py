@@ -16,10 +16,11 @@ from ..call import Call, Kernel, Misfit
 from ..views import view_of
 from . import device_heap
 
-# Seconds within which a function's inputs have to be let go. PyTorch's thread of a device drops its last node of a backward
-# pass, and with it an input, a moment after the pass has returned, later where more threads run than there are processors.
-LET_GO_WITHIN = 1.0
-LET_GO_WITHIN_AGAIN = 0.05  # of a function that is known to keep inputs
+# Seconds within which a function on a device has to let its inputs go. PyTorch's thread of a device drops its last node of a
+# backward pass, and with it an input, a moment after the pass has returned, later where more threads run than there are
+# processors. On the host backward runs in the thread that calls it.
+LET_GO_WITHIN = 0.5
+LET_GO_WITHIN_AGAIN = 0.02  # of a function that is known to keep inputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Target:
     def __init__(self, kernel: Kernel, declaration: str = "") -> None:
         self.kernel = kernel
         self._process = os.getpid()
-        self._patience = LET_GO_WITHIN
+        self._patience = LET_GO_WITHIN if kernel.declaration.device == "cuda" else 0.0
         cannot_show = list(kernel.cannot_show)
         why_not = poison.why_not() if kernel.declaration.device == "cpu" else None
         if why_not is not None:
@@ -94,12 +95,14 @@ class Target:
         if framework.held():
             gc.collect()
         end = time.monotonic() + self._patience
-        while framework.held():
-            if time.monotonic() >= end:
-                self._patience = LET_GO_WITHIN_AGAIN
-                return True
+        while framework.held() and time.monotonic() < end:
             time.sleep(0.001)
-        return False
+        if framework.held() and self._patience > 0:
+            gc.collect()  # what was let go may have been part of a cycle
+        if not framework.held():
+            return False
+        self._patience = min(self._patience, LET_GO_WITHIN_AGAIN)
+        return True
 
     def _run_once(self, call: Call) -> Outcome:
         framework = self.kernel.framework

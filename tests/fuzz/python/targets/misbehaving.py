@@ -98,11 +98,6 @@ def _thread(hidden, found):
     threading.Thread(target=time.sleep, args=(0.001,)).start()
 
 
-def _let_go_late(hidden, found):
-    """What PyTorch's thread of a device may do under load: it lets an input go a moment after the function has returned."""
-    threading.Thread(target=lambda held: time.sleep(0.005), args=(hidden,)).start()
-
-
 def _garbage(hidden, found):
     found["entropy"] = np.zeros_like(found["entropy"])
 

@@ -7,10 +7,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernel/cuda/operator.h"
 #include "kernel/linear_cross_entropy.h"
@@ -34,12 +37,13 @@ inline size_t AllBytes(const TestValues& values, KeptForm form) {
   return static_cast<size_t>(values.n * values.v) * (exponents ? 2 : 4);
 }
 
-// Backward's list of rows differs from forward's: some rows have no gradient, and it alone has an
-// invalid one.
-inline TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64_t h = 45) {
+// Backward's list of rows differs from forward's: some rows have no gradient. With `invalid` it alone
+// has a row whose label is no class, which makes all of grad_weight NaN, so that its bits say nothing.
+inline TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64_t h = 45,
+                         bool invalid = false) {
   TestValues values = TestValues::Random(dtype, n, v, h, seed);
   values.labels[3] = values.ignore_index;
-  values.labels[static_cast<size_t>(n / 2)] = v;
+  if (invalid) values.labels[static_cast<size_t>(n / 2)] = v;
   for (int64_t i = 0; i < n; ++i) {
     values.temperature.push_back(0.5f + 0.03125f * static_cast<float>(i % 40));
     if (i % 7 == 1) values.g[static_cast<size_t>(i)] = values.k[static_cast<size_t>(i)] = 0;
@@ -47,6 +51,8 @@ inline TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64
   return values;
 }
 
+// Returns what Forward and Backward give. Bits of gradients that are all NaN would say nothing, so that
+// is a failure where no row is invalid.
 inline TestOutputs Apart(const TestValues& values, const TestLayout& layout,
                          const Execution& execution) {
   PlacedProblem placed(values, layout);
@@ -55,7 +61,13 @@ inline TestOutputs Apart(const TestValues& values, const TestLayout& layout,
   const Status status = call.Run();
   EXPECT_TRUE(status.ok()) << status.message;
   EXPECT_THAT(device.Fetch(), testing::IsEmpty());
-  return placed.Outputs();
+  const TestOutputs found = placed.Outputs();
+  const auto is_nan = [](uint32_t bits) { return std::isnan(TestOutputs::Float(bits)); };
+  for (const std::vector<uint32_t>* gradient : {&found.grad_hidden, &found.grad_weight}) {
+    EXPECT_TRUE(found.first_invalid_row >= 0 || gradient->empty() ||
+                !std::ranges::all_of(*gradient, is_nan));
+  }
+  return found;
 }
 
 // Calls ForwardBackward in a workspace of exactly the size asked for, full of `poison`. With
