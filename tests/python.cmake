@@ -48,7 +48,7 @@ if(Python3_FOUND)
     set(packages_workflow numpy)
     set(packages_capture torch numpy)
     set(packages_capture_page torch numpy)
-    foreach(name worker probing unexplained api contract capture_start dump real_dump rollout shards progress report
+    foreach(name worker letting_go probing unexplained api contract capture_start dump real_dump rollout shards progress report
             report_browser report_shapes repro pytest_plugin package pages wheel workflow)
       add_test(NAME python_${name}_test COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/run
         ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/python/${name}_test.py ${packages_${name}})
@@ -95,7 +95,7 @@ if(Python3_FOUND)
       ${CMAKE_CURRENT_SOURCE_DIR}/kernel/torch/hub_test.py torch numpy)
     set_tests_properties(python_torch_hub_test PROPERTIES LABELS "slow;torch" TIMEOUT 1800 COST 260)
     list(APPEND torch_tests torch_hub)
-    foreach(name worker probing unexplained api contract capture_start dump real_dump rollout shards progress report
+    foreach(name worker letting_go probing unexplained api contract capture_start dump real_dump rollout shards progress report
             report_browser report_shapes repro pytest_plugin package pages wheel torch triton
             adapters device capture capture_page tutorials ${torch_tests})
       set_tests_properties(python_${name}_test PROPERTIES SKIP_RETURN_CODE 77

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python targets in a campaign: an honest one, a planted defect, and one misdeed each."""
 
-import itertools
 import linecache
 import os
 import pathlib
@@ -9,17 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-import types
 import unittest
-import unittest.mock
 
 from support import PACKAGE, PLUMB, TARGETS, fuzz, plumb
 
 sys.path[:0] = [str(PACKAGE)]
 
 from plumbline import errors, findings
-from plumbline.worker import serve
 
 # What the first finding of each misdeed says. None: there is none.
 FINDINGS = {
@@ -116,31 +111,6 @@ class Campaigns(unittest.TestCase):
     def test_growing_memory_is_a_finding(self):
         status, text, _ = fuzz("misbehaving:leak", self.out, 60, "--worker-memory", "512MiB", "--stop-after", 1, "--no-infer")
         self.assertEqual(status, 1, text)
-
-
-class LettingGo(unittest.TestCase):
-    """Whether a function keeps an input, as a worker tells it."""
-
-    def target_on(self, device, held):
-        """A target on a device whose inputs are held as often as `held` says, one after another."""
-        kernel = types.SimpleNamespace(
-            name="mine:loss", framework=types.SimpleNamespace(held=lambda: next(held)), cannot_show=[], poison=None,
-            declaration=types.SimpleNamespace(device=device, description=lambda *_: "{}"))  # fmt: skip
-        with unittest.mock.patch.object(serve.device_heap, "DevicePoison", lambda: None), \
-             unittest.mock.patch.object(serve.device_heap, "cannot_show", lambda: ""):
-            return serve.Target(kernel)
-
-    # Fails if an input that PyTorch's thread of a device lets go a moment after the call, alone or with a cycle, is said to be
-    # kept; if one on the host, which no such thread has, or one that stays, is not; or if each case then waits as long.
-    def test_a_device_has_a_moment(self):
-        late = itertools.chain([True] * 4, itertools.repeat(False))
-        self.assertFalse(self.target_on("cuda", late)._keeps_an_input())
-        self.assertTrue(self.target_on("cpu", itertools.chain([True] * 4, itertools.repeat(False)))._keeps_an_input())
-        stays = self.target_on("cuda", itertools.repeat(True))
-        self.assertTrue(stays._keeps_an_input())
-        begun = time.monotonic()
-        self.assertTrue(stays._keeps_an_input())
-        self.assertLess(time.monotonic() - begun, serve.LET_GO_WITHIN / 2)
 
 
 class Failures(unittest.TestCase):
