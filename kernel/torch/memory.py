@@ -18,6 +18,8 @@ _MOST = 1 << 62
 # take a quarter more.
 _LEAST_CHUNKS, _MOST_CHUNKS = 320 << 20, (5 << 28) + (8 << 20)
 _MOST_KEPT_D_LOGITS = 1 << 30  # d_logits of kept columns, likewise; several stretches take a sixteenth more
+_LEAST_COLUMNS = 384  # of a chunk, which passes those bounds where rows are millions
+_LEAST_AHEAD = 192  # columns, by which d_logits in place lie ahead of their exponents, however few are kept
 _STRETCHES = 128 << 20  # at most, of sums of stretches that are computed together
 
 
@@ -62,15 +64,18 @@ def columns_kept(rows: Any, hidden_size: int, vocabulary: int, dtype: torch.dtyp
     if planes > 1:  # a chunk of an fp32 problem has as many columns whatever its rows
         chunks = (2 * planes * padded + row_bytes) * unit + _LEAST_CHUNKS
     else:
-        chunks = _least(_largest(15 * padded * row_bytes // 4, _LEAST_CHUNKS), _MOST_CHUNKS)
-    free = _largest(memory - _STRETCHES - padded * (64 + 8 * hidden_size + 64 + row_bytes), 0)
+        least = (2 * padded + row_bytes) * _LEAST_COLUMNS + (8 << 20)
+        chunks = _largest(_least(_largest(15 * padded * row_bytes // 4, _LEAST_CHUNKS), _MOST_CHUNKS), least)
     size, group = kept_form(dtype)
+    ahead = 2 * _LEAST_AHEAD if size == 2 else 0
+    free = _largest(memory - _STRETCHES - padded * (64 + 8 * hidden_size + 64 + row_bytes + ahead), 0)
     # 32nds of a byte of a column: an exponent has a share of its tile's offset. d_logits of half of the kept columns, or a
     # quarter more than that, up to a limit, are in memory, in the place of the other chunks.
     kept = _largest(rows, 1) * (32 * size + (1 if size == 2 else 0))
     stretch = max(-(-vocabulary // 384 // 32), 1) * 384  # kernel/stretches.h
     most = _MOST_KEPT_D_LOGITS
     most = most + _least(_largest(4 * padded * stretch - most, most >> 4), most >> 2)
+    most = _largest(most, 2 * padded * _LEAST_COLUMNS)
     fit = _largest(32 * free // (kept + 40 * padded), 32 * (free - most) // kept)
     fit = _largest(_least(fit, 32 * (free - chunks) // kept), 0) // group * group
     left = _largest(vocabulary - fit, 0)

@@ -312,11 +312,11 @@ class DeviceMemory(unittest.TestCase):
         if not _library.HAS_CUDA:
             self.skipTest("built without CUDA")
         device = torch.device("cuda")
-        for rows in (1, 128, 3000, 8192, 32768, 65536, 126721, 131072, 200000):
-            for hidden_size, vocabulary in ((4096, 151936), (1408, 151936), (1024, 50257), (2048, 128256), (64, 1000)):
+        for rows in (1, 128, 3000, 8192, 32768, 65536, 126721, 131072, 200000, 498391, 3396802):
+            for hidden_size, vocabulary in ((4096, 151936), (1408, 151936), (1024, 50257), (2048, 128256), (64, 1000), (64, 43897)):
                 for dtype in (torch.bfloat16, torch.float16, torch.float32):
                     least = self.sizes(rows, hidden_size, vocabulary, dtype, 0)
-                    for memory in (0, 1 << 30, 3_060_000_000, 4 << 30, 16 << 30):
+                    for memory in (0, 1 << 30, 1163 << 20, 3_060_000_000, 4 << 30, 16 << 30, 108051 << 20):
                         columns = columns_kept(rows, hidden_size, vocabulary, dtype, memory)
                         (workspace, state), at_once = self.sizes(rows, hidden_size, vocabulary, dtype, columns)
                         shape = f"{rows}x{hidden_size}x{vocabulary} {dtype} {memory} {columns}"
