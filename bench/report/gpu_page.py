@@ -35,13 +35,15 @@ def torch_table(figures: list[dict]) -> str:
 
 
 def sanitizer_table(stages: dict[str, dict]) -> str:
-    """Returns what each tool said, or why it has said nothing."""
+    """Returns what each tool said, after why it has not passed."""
+    steps = stages.get("sanitizer", {}).get("steps", {}) | stages.get("races", {}).get("steps", {})
     rows = []
-    for name, step in [each for stage in ("sanitizer", "races") for each in stages.get(stage, {}).get("steps", {}).items()]:
+    for name, step in steps.items():
         result = step.get("result", {})
         says = [] if step["outcome"] == "passed" else [f"**{step['outcome']}**: {step['why']}"]
-        says = "; ".join(says + ([result["summary"]] if "runs" in result else []))
-        rows.append([name, *(str(result.get(key, "")) for key in ("runs", "left_out")), says])
+        if "runs" in result:
+            says.append(result["summary"])
+        rows.append([name, *(str(result.get(key, "")) for key in ("runs", "left_out")), "; ".join(says)])
     return table(["tool", "runs", "cases left out", "says"], "lrrl", rows)
 
 

@@ -25,6 +25,13 @@ uint64_t HashOf(const Problem& problem) {
   return HashOf({problem.rows(), problem.hidden_size(), problem.vocab()});
 }
 
+// Returns the bytes of a logit that is kept, or of the exponent in its place.
+size_t KeptBytes(const Problem& problem, kernel::KeptForm form) {
+  const bool exponents =
+      problem.hidden.dtype == kernel::DType::kBf16 && form == kernel::KeptForm::kDefault;
+  return exponents ? 2 : sizeof(float);
+}
+
 kernel::KeptForm FormOf(const Problem& problem) {
   return HashOf({problem.hidden_size(), problem.vocab()}) % 3 == 2 ? kernel::KeptForm::kLogits
                                                                    : kernel::KeptForm::kDefault;
@@ -43,12 +50,6 @@ int64_t ChunkColumnsOf(const Problem& problem) {
 
 kernel::Execution OnCuda(void* stream, CudaPath path) {
   return {.device = kernel::Device::kCuda, .threads = 0, .stream = stream, .path = path};
-}
-
-size_t KeptBytes(const Problem& problem, kernel::KeptForm form) {
-  const bool exponents =
-      problem.hidden.dtype == kernel::DType::kBf16 && form == kernel::KeptForm::kDefault;
-  return exponents ? 2 : sizeof(float);
 }
 
 CudaWay SavingSome(const Problem& problem, void* stream, CudaPath path) {

@@ -26,9 +26,6 @@ struct CudaWay {
 // The execution by which the operator runs on `stream`.
 kernel::Execution OnCuda(void* stream, kernel::CudaPath path);
 
-// The bytes in which the operator keeps a logit of this problem, or the exponent in its place.
-size_t KeptBytes(const kernel::Problem& problem, kernel::KeptForm form);
-
 // The way that a problem goes through Forward and Backward. Logits are saved from forward for backward,
 // all in a third of shapes, half in another third if that is a whole block of columns, and none in the
 // rest. The state is consumed in half of all shapes. The form of what is kept is KeptForm::kLogits

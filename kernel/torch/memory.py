@@ -18,8 +18,8 @@ _MOST = 1 << 62
 # take a quarter more.
 _LEAST_CHUNKS, _MOST_CHUNKS = 320 << 20, (5 << 28) + (8 << 20)
 _MOST_KEPT_D_LOGITS = 1 << 30  # d_logits of kept columns, likewise; several stretches take a sixteenth more
-_LEAST_COLUMNS = 384  # of a chunk, which passes those bounds where rows are millions
-_LEAST_AHEAD = 192  # columns, by which d_logits in place lie ahead of their exponents, however few are kept
+_LEAST_COLUMNS = 384  # of a chunk (kColumnStep): from millions of rows on, these take more than the bounds above
+_LEAST_AHEAD = 192  # columns by which d_logits in place lie ahead of their exponents (kTileStep), however few are kept
 _STRETCHES = 128 << 20  # at most, of sums of stretches that are computed together
 
 

@@ -261,7 +261,9 @@ class Status(Tree):
     def test_parts_of_an_acceptance_are_joined(self):
         def summary(**outcomes):
             found = {name: {**its, "outcome": outcomes.get(name, "not run"), "seconds": 2.0} for name, its in passed().items()}
-            return {"device": "NVIDIA H200", "driver": "1", "cuda": None, "date": "2026-11-21", "verdict": "incomplete", "trees": self.keys(),
+            if found["probe"]["outcome"] == "passed":
+                found["probe"]["steps"]["probe"]["result"] = {"cuda_runtime": "13.0"}
+            return {"device": "NVIDIA H200", "driver": "1", "date": "2026-11-21", "verdict": "incomplete", "trees": self.keys(),
                     "stages": found}
 
         def store(summary):
@@ -270,12 +272,12 @@ class Status(Tree):
             return json.loads((self.root / "bench/results/gpu-accept.json").read_text(encoding="utf-8"))
         but = {name: "passed" for name in passed() if name not in ("small", "batch")}
         self.put("host", "{}")  # the folder of stored results
-        store(summary(**but, batch="interrupted") | {"cuda": "13.0"})
+        store(summary(**but, batch="interrupted"))
         self.assertIn("INCOMPLETE small batch", self.status().replace("batch small", "small batch"))
         found = store(summary(batch="passed", large="interrupted"))
         self.assertEqual((found["verdict"], found["stages"]["large"]["outcome"], found["stages"]["small"]["outcome"]),
                          ("incomplete", "passed", "not run"))
-        self.assertEqual(found["cuda"], "13.0")  # of the first part, where the stage `probe` was
+        self.assertEqual(found["cuda"], "13.0")  # of the first part, where the stage `probe` came to its end
         self.assertEqual(store(summary(small="failed"))["verdict"], "failed")
         self.assertEqual(store(summary(small="passed"))["verdict"], "passed")
         self.assertTrue(self.status().startswith("current gpu-accept.json"), self.status())

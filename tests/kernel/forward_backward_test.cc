@@ -99,7 +99,7 @@ TEST(ForwardBackwardTest, WithAFunctionHasTheBitsOfForwardAndBackward) {
     placed.problem().grad_entropy.reset();
     const Status status = Call(placed.problem(), placed.results(), copying.Upstream());
     EXPECT_EQ(status.code, invalid ? Code::kInvalidData : Code::kOk);
-    EXPECT_THAT(status.message, HasSubstr(invalid ? "labels[11] = 150" : ""));
+    EXPECT_EQ(status.message.find("labels[11] = 150") != std::string::npos, invalid);
     const TestOutputs outputs = placed.Outputs();
     EXPECT_TRUE(outputs == Computed(values, layout));
     EXPECT_EQ(copying.calls, 1);

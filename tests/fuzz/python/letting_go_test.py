@@ -19,7 +19,7 @@ class LettingGo(unittest.TestCase):
     def target_on(self, device, held):
         """A target on a device whose inputs are held as often as `held` says, one after another."""
         kernel = types.SimpleNamespace(
-            name="mine:loss", framework=types.SimpleNamespace(held=lambda: next(held)), cannot_show=[], poison=None,
+            name="mine:loss", framework=types.SimpleNamespace(held=lambda: next(held)), cannot_show=[],
             declaration=types.SimpleNamespace(device=device, description=lambda *_: "{}"))  # fmt: skip
         with unittest.mock.patch.object(serve.device_heap, "DevicePoison", lambda: None), \
              unittest.mock.patch.object(serve.device_heap, "cannot_show", lambda: ""):

@@ -17,7 +17,7 @@ from typing import Any
 
 from acceptance import steps
 from acceptance.devices import Devices
-from acceptance.stages import ALONE, LIMIT, MEMORY, Context, Step, stages, verdict_of
+from acceptance.stages import ALONE, LIMIT, MEMORY, Context, Step, stages, sum_of
 from acceptance.staging import PACKED, say, sha256
 
 
@@ -101,16 +101,13 @@ class Acceptance:
                 results[name] = {key: value for key, value in result.items() if key != "key"}
             else:
                 results[name] = {"outcome": "not run"}
-        verdict = verdict_of(results)
-        probe = results["probe"].get("steps", {}).get("probe", {}).get("result", {})
+        found = sum_of(results)
         write_json(self.context.out / "summary.json", {
             "command": "tests/gpu/accept", "device": self.devices.kind[0], "driver": self.devices.kind[1],
-            "devices": self.devices.number, "cuda": probe.get("cuda_runtime"),
-            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-            "trees": self.manifest["trees"], "verdict": verdict,
-            "seconds": round(sum(r.get("seconds", 0) for r in results.values()), 1), "stages": results})
-        say(f"accept: {verdict}: " + ", ".join(f"{name} {r['outcome']}" for name, r in results.items()))
-        return {"passed": 0, "failed": 1, "incomplete": 5}[verdict]
+            "devices": self.devices.number, "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "trees": self.manifest["trees"], **found})
+        say(f"accept: {found['verdict']}: " + ", ".join(f"{name} {r['outcome']}" for name, r in results.items()))
+        return {"passed": 0, "failed": 1, "incomplete": 5}[found["verdict"]]
 
 
 def accept(stage: Path, options: argparse.Namespace) -> int:

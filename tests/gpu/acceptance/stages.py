@@ -98,7 +98,7 @@ def stages() -> dict[str, list[Step]]:
                           digest=digests.selftest)],
         "sanitizer": [sanitizer("memcheck", 64 << 20, 100), sanitizer("initcheck", 64 << 20, 100),
                       sanitizer("synccheck", 64 << 20, 100)],
-        # A stage of its own: 93 s of the corpus, and 11 ways of 5 problems took more than 240 s beside other stages.
+        # A stage of its own: beside other stages it took more than 260 s, the others of the sanitizer 82.
         "races": [sanitizer("racecheck", 1 << 20, LIMIT)],
         "defects": [gtest("defects", "fuzz_tests", "*GpuOneCause*", digests.gtest_with_properties)],
         "corpus": [plumb(target, "replay", "{stage}/corpus", "--target", target, digest=digests.replay)
@@ -124,3 +124,10 @@ def verdict_of(results: dict[str, Any]) -> str:
     """What the outcomes of all stages add up to."""
     outcomes = {its["outcome"] for its in results.values()}
     return "failed" if "failed" in outcomes else "passed" if outcomes == {"passed"} else "incomplete"
+
+
+def sum_of(results: dict[str, Any]) -> dict[str, Any]:
+    """What a summary says of all stages: CUDA's version, which `probe` found, their verdict, their seconds, and the stages."""
+    probe = results.get("probe", {}).get("steps", {}).get("probe", {}).get("result", {})
+    return {"cuda": probe.get("cuda_runtime"), "verdict": verdict_of(results),
+            "seconds": round(sum(its.get("seconds", 0) for its in results.values()), 1), "stages": results}

@@ -7,7 +7,7 @@ from typing import Any
 
 from store import stored
 
-from acceptance.stages import verdict_of
+from acceptance.stages import sum_of
 from acceptance.staging import say
 
 NEEDED = ("device", "driver", "date", "trees", "verdict", "stages")
@@ -22,10 +22,7 @@ def joined(summary: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
         return summary
     earlier = {name: its for name, its in before["stages"].items() if its["outcome"] in ENDED}
     stages = {name: its if its["outcome"] in ENDED else earlier.get(name, its) for name, its in summary["stages"].items()}
-    seconds = round(sum(its.get("seconds", 0) for its in stages.values()), 1)
-    # The runtime's version is what the stage `probe` found; a part without that stage does not know it.
-    return summary | {"cuda": summary.get("cuda") or before.get("cuda"), "verdict": verdict_of(stages), "seconds": seconds,
-                      "stages": stages}
+    return summary | sum_of(stages)
 
 
 def store(root: Path, path: Path) -> int:

@@ -17,21 +17,23 @@
 namespace plumbline::kernel::cuda {
 namespace {
 
-Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Costs.clusters,
-          bool consumed = false, bool of_hidden = true, int64_t chunk_columns = 0,
-          bool blocks = false) {
+Layout Of(int64_t n, int64_t h, int64_t v, const Keeping& keeping, int clusters = kH200Costs.clusters,
+          bool of_hidden = true) {
   Problem problem;
   problem.hidden = {nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   problem.weight = {nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
   Results results;
   if (of_hidden) results.grad_hidden = Tensor{nullptr, DType::kBf16, 2, {n, h}, {h, 1}};
   results.grad_weight = Tensor{nullptr, DType::kBf16, 2, {v, h}, {h, 1}};
-  const std::optional<Layout> layout = MakeLayout(
-      problem, results,
-      {.bytes = limit, .consumed = consumed, .blocks = blocks, .chunk_columns = chunk_columns},
-      clusters);
+  const std::optional<Layout> layout = MakeLayout(problem, results, keeping, clusters);
   EXPECT_TRUE(layout.has_value());
   return layout.value_or(Layout{});
+}
+
+Layout Of(int64_t n, int64_t h, int64_t v, size_t limit, int clusters = kH200Costs.clusters,
+          bool consumed = false, bool of_hidden = true, int64_t chunk_columns = 0) {
+  return Of(n, h, v, {.bytes = limit, .consumed = consumed, .chunk_columns = chunk_columns}, clusters,
+            of_hidden);
 }
 
 // Fails if a chunk of whole stretches ends within one, also if it begins within one, or if a shorter
@@ -199,8 +201,8 @@ TEST(CudaInPlace, IsNotForShortProductsOfManyRows) {
     EXPECT_TRUE(b.kept.two);
     EXPECT_LE(2 * b.kept.most, v / 4);
     EXPECT_LE(b.bytes, Of(n, h, v, ~size_t{0}).backward.bytes);
-    const Layout block = Of(n, h, v, ~size_t{0}, kH200Costs.clusters, true, true, 0, /*blocks=*/true);
-    EXPECT_GT(block.backward.ahead, 0);
+    const Keeping of_a_block = {.bytes = ~size_t{0}, .consumed = true, .blocks = true};
+    EXPECT_GT(Of(n, h, v, of_a_block).backward.ahead, 0);
   }
   for (const auto& [n, h, v] :
        {std::array<int64_t, 3>{4095, 1024, 151936}, {8192, 1025, 151936}, {8192, 768, 50257}}) {

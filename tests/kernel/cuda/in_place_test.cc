@@ -107,14 +107,7 @@ TEST_P(GpuInPlace, ShortChunksChangeNoBit) {
               EXPECT_TRUE(placed.Outputs() == want);
               if (consumed) continue;  // says nothing to a single call
               execution.kept_logits_bytes = limit;
-              PlacedProblem again(values, {.hidden_major = hidden_major});
-              DeviceProblem other(again.problem(), again.results());
-              OneCall once(other, other.problem(), execution, 0xff, chunk);
-              ASSERT_TRUE(once.Run({}).ok());
-              Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-              EXPECT_THAT(other.Fetch(), IsEmpty());
-              EXPECT_TRUE(once.workspace->GuardsIntact());
-              EXPECT_TRUE(again.Outputs() == want);
+              EXPECT_TRUE(AtOnce(values, execution, {.hidden_major = hidden_major}, chunk) == want);
             }
           }
         }
@@ -142,12 +135,7 @@ TEST_P(GpuInPlace, BuffersOfShortProductsChangeNoBit) {
     ASSERT_EQ(made->backward.ahead, 0);
     ASSERT_TRUE(made->backward.kept.two);
     ASSERT_GT(made->v - made->first_kept, 3 * made->backward.kept.most);
-    DeviceProblem device(placed.problem(), placed.results());
-    DeviceCall call(device, execution);
-    ASSERT_TRUE(call.Run().ok());
-    EXPECT_THAT(device.Fetch(), IsEmpty());
-    EXPECT_TRUE(call.GuardsIntact());
-    EXPECT_TRUE(placed.Outputs() == want) << limit;
+    EXPECT_TRUE(Apart(values, {}, execution) == want) << limit;
     EXPECT_TRUE(AtOnce(values, execution) == want) << limit;
   }
 }

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from .. import loading
 from ..call import Kernel, no_gradient
-from .attempt import ABSENT, DIED, REFUSED, RIGHT, UNASKED, WRONG, attempt
+from .attempt import ABSENT, DIED, NOT_JUDGED, REFUSED, RIGHT, UNASKED, WRONG, attempt
 from .identify import Identified, Unidentified, identify
 from .problems import Laid, Problem
 from .questions import questions
@@ -114,7 +114,7 @@ def ask(name: str, path: str, skip: set[str]) -> None:
         kernel.checks = False
         gradients, absent = _gradients(kernel, identified.base)
         outputs = (*_values(kernel, identified.base), *gradients)
-        lines = [f"{name}, which is not judged: {words}" for name, words in absent.items()]
+        lines = [f"{name}{NOT_JUDGED}{words}" for name, words in absent.items()]
         # A graph that ends before one of the inputs drops a gradient without a word: that one is asked of it.
         dropped = absent if kernel.form == "autograd" and gradients else {}
         base = dataclasses.replace(

@@ -12,6 +12,7 @@ from .problems import Laid, Problem, near
 RIGHT, WRONG, REFUSED, FAILED, ABSENT = "right", "wrong", "refused", "failed", "absent"
 UNASKED = "not asked"  # there was no time for it
 DIED = "died"  # the process ended, or was ended since no answer came
+NOT_JUDGED = ", which is not judged: "  # between a value and the reason, in a line of what cannot be shown
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .. import autotune
 from ..call import Kernel
 from ..declaration import Declaration
 from ..naming import with_search_path
-from .attempt import DIED, UNASKED
+from .attempt import DIED, NOT_JUDGED, UNASKED
 from .problems import Problem
 from .questions import capabilities, not_explained
 
@@ -37,7 +37,6 @@ _LOOK = 0.02  # seconds between two looks at the process and its answers
 _REAPED = 10.0  # seconds until a process that was killed is gone; one whose kernel does not end may take longer
 MOST_DEATHS = 8
 _SETTINGS = ("TRITON_INTERPRET", autotune.VARIABLE)  # interpreted or compiled, and in which configuration
-NOT_JUDGED = ", which is not judged: "  # in a line on a value, which stands behind "cannot show: " elsewhere
 MOST_LINES = 6  # on values that are not judged; a description holds 16 lines of what cannot be shown
 
 

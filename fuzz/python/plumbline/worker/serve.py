@@ -92,13 +92,14 @@ class Target:
 
     def _keeps_an_input(self) -> bool:
         framework = self.kernel.framework
-        if framework.held():
-            gc.collect()
+        if not framework.held():
+            return False
+        gc.collect()
         end = time.monotonic() + self._patience
         while framework.held() and time.monotonic() < end:
             time.sleep(0.001)
-        if framework.held() and self._patience > 0:
-            gc.collect()  # what was let go may have been part of a cycle
+        if framework.held():
+            gc.collect()  # what was let go meanwhile may have been part of a cycle
         if not framework.held():
             return False
         self._patience = min(self._patience, LET_GO_WITHIN_AGAIN)

@@ -51,8 +51,8 @@ inline TestValues Ragged(DType dtype, int64_t n, int64_t v, uint64_t seed, int64
   return values;
 }
 
-// Returns what Forward and Backward give. Bits of gradients that are all NaN would say nothing, so that
-// is a failure where no row is invalid.
+// Returns what Forward and Backward give, in memory of exactly the sizes asked for. Bits of gradients
+// that are all NaN would say nothing, so that is a failure where no row is invalid.
 inline TestOutputs Apart(const TestValues& values, const TestLayout& layout,
                          const Execution& execution) {
   PlacedProblem placed(values, layout);
@@ -61,6 +61,7 @@ inline TestOutputs Apart(const TestValues& values, const TestLayout& layout,
   const Status status = call.Run();
   EXPECT_TRUE(status.ok()) << status.message;
   EXPECT_THAT(device.Fetch(), testing::IsEmpty());
+  EXPECT_TRUE(call.GuardsIntact());
   const TestOutputs found = placed.Outputs();
   const auto is_nan = [](uint32_t bits) { return std::isnan(TestOutputs::Float(bits)); };
   for (const std::vector<uint32_t>* gradient : {&found.grad_hidden, &found.grad_weight}) {
@@ -96,14 +97,17 @@ struct OneCall {
   std::unique_ptr<DeviceBuffer> workspace;
 };
 
-inline TestOutputs AtOnce(const TestValues& values, const Execution& execution) {
-  PlacedProblem placed(values);
+// Returns what ForwardBackward gives.
+inline TestOutputs AtOnce(const TestValues& values, const Execution& execution,
+                          const TestLayout& layout = {}, int64_t chunk_columns = 0) {
+  PlacedProblem placed(values, layout);
   DeviceProblem device(placed.problem(), placed.results());
-  OneCall call(device, device.problem(), execution, 0xff);
+  OneCall call(device, device.problem(), execution, 0xff, chunk_columns);
   const Status status = call.Run({});
   EXPECT_TRUE(status.ok()) << status.message;
   Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   EXPECT_THAT(device.Fetch(), testing::IsEmpty());
+  EXPECT_TRUE(call.workspace->GuardsIntact());
   return placed.Outputs();
 }
 
