@@ -43,12 +43,15 @@ class CostModel {
     return first + cost;
   }
 
-  // Returns the cost of a chunk's two gradients, where the second product begins during the last round
-  // of the first.
-  double Gradients(int64_t columns) const {
+  // Returns the cost of a chunk's two gradients.
+  double Gradients(int64_t columns) const { return Gradients(columns, columns); }
+
+  // Returns the cost of the gradient of hidden, from some columns, and of that of the weight of others,
+  // where the second product begins during the last round of the first.
+  double Gradients(int64_t columns, int64_t weight_columns) const {
     constexpr int64_t kMostTiles = int64_t{1} << 30;
     const int64_t clusters = costs_.clusters, hidden = HiddenUnits(),
-                  weight = CeilDiv(columns, 192) * CeilDiv(h_, 256);
+                  weight = CeilDiv(weight_columns, 192) * CeilDiv(h_, 256);
     const auto tile = [&](int64_t depth) {
       return costs_.tile_cycles_per_depth_block * static_cast<double>(CeilDiv(depth, 64));
     };
@@ -71,20 +74,25 @@ class CostModel {
   // the products, or each chunk's in a launch before its product. These read and write 4 bytes an
   // element, two thirds of those that memory_cycles_per_element is of.
   double InPlace(int64_t v, const KeptChunks& chunks) const {
-    const auto alone = [&](int64_t columns) {
-      return costs_.memory_cycles_per_element * 2 / 3 * static_cast<double>(n_) *
-             static_cast<double>(columns);
-    };
     const auto chunk = [&](int64_t c) {
       const int64_t tiles = CeilDiv(c, 192) * CeilDiv(h_, 256);
       const double product = costs_.tile_cycles_per_depth_block *
                              static_cast<double>(CeilDiv(tiles, costs_.clusters) * CeilDiv(n_, 64));
-      return (chunks.two ? std::max(product, 2 * IdleWarps(tiles, c)) : product + alone(c)) +
+      return (chunks.two ? std::max(product, 2 * IdleWarps(tiles, c)) : product + DLogitsAlone(c)) +
              costs_.launch_cycles_in_place * (chunks.two ? 1 : 2);
     };
     const int64_t whole = v / chunks.most, rest = v % chunks.most;
-    return (chunks.two ? alone(std::min(chunks.most, v)) : 0) +
+    return (chunks.two ? DLogitsAlone(std::min(chunks.most, v)) : 0) +
            static_cast<double>(whole) * chunk(chunks.most) + (rest > 0 ? chunk(rest) : 0);
+  }
+
+  // Returns the cost of both gradients of v columns in place, where the gradient of weight of the last
+  // `behind` columns, whole chunks but for the last, is one product behind grad_hidden.
+  double InPlaceWithEnd(int64_t v, const KeptChunks& chunks, int64_t behind) const {
+    const int64_t beside = chunks.two && v > behind ? std::min(chunks.most, behind) : 0;
+    return (v > behind ? InPlace(v - behind, chunks) : 0) + DLogitsAlone(behind - beside) +
+           costs_.launch_cycles_in_place * static_cast<double>(CeilDiv(behind - beside, chunks.most)) +
+           Gradients(v, behind);
   }
 
   // Returns the cost of Gradients where `count` stretches of grad_hidden at a time are computed
@@ -105,6 +113,12 @@ class CostModel {
   // Return the number of clusters' tiles of grad_hidden, and the time of one over that of 192 rows.
   int64_t HiddenUnits() const { return CeilDiv(n_, hopper::GradHiddenRows(n_)) * CeilDiv(h_, 256); }
   double HiddenTile() const { return hopper::GradHiddenRows(n_) / 192.0; }
+
+  // Returns the cost of d_logits in place of so many columns in launches of their own.
+  double DLogitsAlone(int64_t columns) const {
+    return costs_.memory_cycles_per_element * 2 / 3 * static_cast<double>(n_) *
+           static_cast<double>(columns);
+  }
 
   // Returns the cost of computing d_logits of `columns` columns on the warps left idle by the two
   // gradient products of another chunk, which has `beside` columns: half of them during each product.
@@ -187,6 +201,24 @@ KeptChunks BestInPlaceChunks(const DeviceCosts& costs, int64_t n, int64_t h, int
         least = cost;
         best = {c, beside};
       }
+    }
+  }
+  return best;
+}
+
+int64_t BestEnd(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
+                const KeptChunks& chunks) {
+  constexpr int64_t kMostChunks = 8;
+  const CostModel model(costs, n, h);
+  const int64_t all = CeilDiv(columns, chunks.most);
+  int64_t best = 0;
+  double least = 0;
+  for (int64_t count = 1; count <= std::min(all, kMostChunks); ++count) {
+    const int64_t behind = columns - (all - count) * chunks.most;
+    const double cost = model.InPlaceWithEnd(columns, chunks, behind);
+    if (count == 1 || cost < least) {
+      least = cost;
+      best = behind;
     }
   }
   return best;

@@ -68,6 +68,13 @@ int64_t BestChunk(const DeviceCosts& costs, int64_t n, int64_t h, int64_t v, int
 KeptChunks BestInPlaceChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
                              int64_t most);
 
+// Returns how many of `columns` columns, the last ones, have one product of grad_weight behind
+// grad_hidden, with d_logits in place: the last chunk, and those before it, whole ones, with which that
+// product fills best the clusters that grad_hidden's last round of tiles leaves idle. d_logits of a
+// chunk behind the first of these have a launch of their own. columns is positive.
+int64_t BestEnd(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
+                const KeptChunks& chunks);
+
 // Returns the chunks of `columns` kept columns that cost least, likewise, with one buffer for d_logits
 // of at most `single` columns or two for at most `each`.
 KeptChunks BestKeptChunks(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,

@@ -110,6 +110,12 @@ void DivideInPlace(const Layout& layout, bool totals_behind, int64_t chunk_colum
   if (chunk_columns > 0) most = std::min(most, chunk_columns);
   b->kept = BestInPlaceChunks(kH200Costs, layout.n, layout.h, columns, most);
   if (chunk_columns > 0) b->kept.two = true;
+  b->end_columns = BestEnd(kH200Costs, layout.n, layout.h, columns, b->kept);
+  // Small problems have both kinds of an end: two short chunks where their number is odd, else one.
+  if (chunk_columns > 0) {
+    const int64_t last = (columns - 1) % b->kept.most + 1, before = (columns - last) / b->kept.most;
+    b->end_columns = before > 0 && before % 2 == 0 ? last + b->kept.most : last;
+  }
   b->ahead = std::max(b->kept.most, least);
   b->totals_behind = totals_behind;
 }
@@ -258,6 +264,7 @@ void DivideFor(int clusters, const Layout& layout, BackwardLayout* b) {
   const int64_t columns = layout.v - layout.first_kept;
   if (b->ahead > 0) {
     b->kept = BestInPlaceChunks(costs, layout.n, layout.h, columns, b->ahead);
+    b->end_columns = BestEnd(costs, layout.n, layout.h, columns, b->kept);
     return;
   }
   if (columns > 0) {

@@ -77,6 +77,7 @@ struct BackwardLayout {
   // one are written over exponents of columns before it, which have been read. grad_weight is then
   // computed chunk by chunk, and grad_hidden of all kept columns at the end.
   int64_t ahead = 0;
+  int64_t end_columns = 0;  // in place: the last ones, whose grad_weight is one product (BestEnd)
   // The totals of grad_hidden have no memory of their own. They lie in the last `ahead` elements of
   // each row of kept exponents, behind its d_logits: these have been read when grad_hidden begins.
   bool totals_behind = false;

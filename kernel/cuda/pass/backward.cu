@@ -49,19 +49,23 @@ Status RunInPlace(const Call& call, const BackwardMemory& memory, const HiddenOp
   };
   const bool weight = call.results.grad_weight.has_value();
   const bool beside = call.path.makes_kept && layout.kept.two && weight;
+  const int64_t end_begins = v - layout.end_columns;
   Status status = Status::Ok();
-  int64_t first = kept.first_column;
-  for (bool made = false; status.ok(); made = beside) {
+  bool made = false;
+  for (int64_t first = kept.first_column; status.ok() && first < v;) {
     const int64_t end = std::min(first + layout.kept.most, v);
     Chunk<Element> chunk = chunk_at(first, end - first);
     if (!made) status = chunk.RunDLogits();
-    if (end == v) break;
-    const Chunk<Element> next = chunk_at(end, std::min(layout.kept.most, v - end));
-    if (status.ok() && weight) status = chunk.RunWeight(beside ? &next : nullptr);
+    made = false;
+    if (status.ok() && weight && first < end_begins) {
+      const Chunk<Element> next = chunk_at(end, std::min(layout.kept.most, v - end));
+      status = chunk.RunWeight(beside ? &next : nullptr);
+      made = beside;
+    }
     first = end;
   }
-  // The last chunk's product fills the multiprocessors that the end of grad_hidden leaves idle.
-  Chunk<Element> last = chunk_at(first, v - first);
+  // This product fills the multiprocessors that the end of grad_hidden leaves idle.
+  Chunk<Element> last = chunk_at(end_begins, layout.end_columns);
   if (status.ok() && !call.results.grad_hidden) return weight ? last.RunWeight(nullptr) : status;
   for (int64_t column = kept.first_column; status.ok() && column < v;) {
     int64_t end = v;

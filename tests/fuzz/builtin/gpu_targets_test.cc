@@ -204,7 +204,8 @@ TEST(CudaWays, SmallCasesReachAll) {
     reached["stretches together"] += b.at_once > 1 ? 1 : 0;
     reached["a sweep"] += b.sweeps ? 1 : 0;
     reached["two buffers"] += !in_place && b.kept.two && kept > b.kept.most ? 1 : 0;
-    reached["beside products in place"] += in_place && b.kept.two && kept > b.kept.most ? 1 : 0;
+    reached["beside products in place"] += in_place && b.kept.two && kept > b.end_columns ? 1 : 0;
+    reached["an end of two chunks"] += in_place && b.end_columns > b.kept.most ? 1 : 0;
     reached["totals behind"] += b.totals_behind ? 1 : 0;
     reached["blocks and short chunks"] +=
         bf16 && at_once.execution.block_rows > 0 && recipe.n > 64 && v > 384 &&
@@ -220,9 +221,10 @@ TEST(CudaWays, SmallCasesReachAll) {
 
 // The problems that corpus_once brings along, in its ways. Fails if they do not come to what they are
 // there for: a sweep of either hidden size in several stretches, totals behind d_logits, two buffers,
-// d_logits beside products in place, several blocks of rows; or if none is small enough for racecheck.
+// d_logits beside products in place, an end of two chunks, several blocks of rows; or if none is small
+// enough for racecheck.
 TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
-  int sweeps = 0, behind = 0, two = 0, in_place = 0, ring = 0, blocks = 0, small = 0;
+  int sweeps = 0, behind = 0, two = 0, in_place = 0, ends = 0, ring = 0, blocks = 0, small = 0;
   for (const OwnProblem& own : kProblems) {
     const char* const line = own.recipe;
     Recipe recipe;
@@ -246,7 +248,8 @@ TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
       sweeps += b.sweeps && recipe.v > layout->stretch ? 1 : 0;
       behind += b.totals_behind ? 1 : 0;
       two += b.ahead == 0 && b.kept.two && recipe.v > b.kept.most ? 1 : 0;
-      in_place += b.ahead > 0 && b.kept.two && recipe.v > b.kept.most ? 1 : 0;
+      in_place += b.ahead > 0 && b.kept.two && recipe.v > b.end_columns ? 1 : 0;
+      ends += b.ahead > 0 && b.end_columns > b.kept.most ? 1 : 0;
       ring += b.ahead > 0 && b.kept.most >= kRingColumns && recipe.v > 2 * b.kept.most ? 1 : 0;
       const kernel::Execution execution = {
           .device = kernel::Device::kCuda, .block_rows = way.block_rows, .kept_form = way.form};
@@ -258,6 +261,7 @@ TEST(CudaWays, ProblemsForTheSanitizerReachWhatIsSaid) {
   EXPECT_GE(behind, 1);
   EXPECT_GE(two, 2);
   EXPECT_GE(in_place, 2);
+  EXPECT_GE(ends, 1);
   EXPECT_GE(ring, 1);
   EXPECT_GE(blocks, 2);
   EXPECT_GE(small, 4);

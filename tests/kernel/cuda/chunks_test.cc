@@ -139,6 +139,9 @@ TEST(CudaInPlace, KeepsToWhatIsSaid) {
             EXPECT_GT(b.kept.most, 0);
             EXPECT_LE(b.kept.most, b.ahead);
             EXPECT_EQ(b.kept.most % 64 + b.ahead % 64, 0);
+            EXPECT_GT(b.end_columns, 0);
+            EXPECT_LE(b.end_columns, v - layout.first_kept);
+            EXPECT_EQ((v - layout.first_kept - b.end_columns) % b.kept.most, 0);
             EXPECT_LE(b.ahead, std::max<int64_t>((v - layout.first_kept) / 8, 192));
             const BackwardLayout weight = Of(n, h, v, limit, clusters, true, false).backward;
             EXPECT_EQ(weight.ahead, b.ahead);
@@ -164,27 +167,29 @@ TEST(CudaInPlace, KeepsToWhatIsSaid) {
   EXPECT_GT(behind, 10);
 }
 
-// The chunks in place of an H200, how far ahead d_logits lie, and whether grad_hidden's totals lie
-// behind them. Fails if a change of the cost model changes one, and so the speed.
+// The chunks in place of an H200, how far ahead d_logits lie, whether grad_hidden's totals lie behind
+// them, and how many columns have the last product of grad_weight. Fails if a change of the cost model
+// changes one, and so the speed.
 TEST(CudaInPlace, AreThoseThatAreMeant) {
   struct Want {
-    int64_t n, h, v, most, beside, ahead, behind;
+    int64_t n, h, v, most, beside, ahead, behind, end;
   };
-  for (const Want& want : {Want{8192, 4096, 151936, 6336, 1, 8192, 1},
-                           {8192, 4096, 131072, 6336, 1, 8192, 1},
-                           {8192, 4096, 128256, 6336, 1, 8192, 1},
-                           {8192, 2048, 131072, 12672, 1, 12672, 1},
-                           {4095, 1024, 151936, 18624, 0, 18624, 1},
-                           {8192, 1025, 151936, 12672, 0, 12672, 1},
-                           {8192, 3584, 152064, 12672, 1, 12672, 1},
-                           {8192, 2304, 256000, 12672, 1, 12672, 1},
-                           {4096, 7168, 129280, 12672, 1, 14336, 1},
-                           {32768, 4096, 131072, 6336, 1, 8192, 1},
-                           {8192, 4096, 32000, 3072, 1, 3072, 0},
-                           {129, 4096, 151936, 17280, 1, 17280, 0}}) {
+  for (const Want& want : {Want{8192, 4096, 151936, 6336, 1, 8192, 1, 12544},
+                           {8192, 4096, 131072, 6336, 1, 8192, 1, 10688},
+                           {8192, 4096, 128256, 6336, 1, 8192, 1, 7872},
+                           {8192, 2048, 131072, 12672, 1, 12672, 1, 17024},
+                           {4095, 1024, 151936, 18624, 0, 18624, 1, 133312},
+                           {8192, 1025, 151936, 12672, 0, 12672, 1, 101248},
+                           {8192, 3584, 152064, 12672, 1, 12672, 1, 25344},
+                           {8192, 2304, 256000, 12672, 1, 12672, 1, 15232},
+                           {4096, 7168, 129280, 12672, 1, 14336, 1, 15232},
+                           {32768, 4096, 131072, 6336, 1, 8192, 1, 4352},
+                           {8192, 4096, 32000, 3072, 1, 3072, 0, 1280},
+                           {129, 4096, 151936, 17280, 1, 17280, 0, 134656}}) {
     const BackwardLayout b = Of(want.n, want.h, want.v, ~size_t{0}, kH200Costs.clusters, true).backward;
-    EXPECT_EQ((std::array{b.kept.most, int64_t{b.kept.two}, b.ahead, int64_t{b.totals_behind}}),
-              (std::array{want.most, want.beside, want.ahead, want.behind}))
+    EXPECT_EQ((std::array{b.kept.most, int64_t{b.kept.two}, b.ahead, int64_t{b.totals_behind},
+                          b.end_columns}),
+              (std::array{want.most, want.beside, want.ahead, want.behind, want.end}))
         << want.n << " x " << want.h << " x " << want.v;
   }
 }

@@ -28,16 +28,17 @@ using ::testing::IsEmpty;
 
 // d_logits lie in the place of exponents, of several chunks, with a weight that is read as it lies and
 // one that is packed. Rows of backward's list have another place than forward's. 200 rows have tiles of
-// 128 rows of grad_hidden, beside whose end the last chunk of grad_weight runs. 1300 columns of hidden
-// occupy every multiprocessor, so that totals of grad_hidden lie behind the d_logits of a row, which
-// lie further ahead than a chunk needs. Fails if d_logits are written over exponents that are still to
-// be read, or totals over d_logits that are.
+// 128 rows of grad_hidden, beside whose end several chunks of grad_weight run as one product. 1300
+// columns of hidden occupy every multiprocessor, so that totals of grad_hidden lie behind the d_logits
+// of a row, which lie further ahead than a chunk needs. Fails if d_logits are written over exponents
+// that are still to be read, or totals over d_logits that are.
 TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
   struct Shape {
     int64_t n, h, v;
     TestLayout layout;
     bool behind = false;
   };
+  int ends = 0;  // of several chunks
   for (const auto& [n, h, v, layout, behind] :
        {Shape{3072, 200, 60000, {}}, Shape{3072, 200, 60000, {.hidden_major = true}},
         Shape{200, 600, 60000, {}}, Shape{3001, 1300, 23400, {}, true},
@@ -54,6 +55,7 @@ TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
       ASSERT_EQ(made->backward.totals_behind, behind && made->first_kept == 0);
       ASSERT_EQ(made->backward.ahead > made->backward.kept.most, made->backward.totals_behind);
       ASSERT_GT(made->v - made->first_kept, 4 * made->backward.kept.most);
+      ends += made->backward.end_columns > made->backward.kept.most ? 1 : 0;
       DeviceProblem device(placed.problem(), placed.results());
       Execution execution = On();
       execution.kept_logits_bytes = execution.saved_logits_bytes = limit;
@@ -67,6 +69,7 @@ TEST_P(GpuInPlace, HasTheBitsOfForwardAndBackward) {
       EXPECT_TRUE(Apart(values, layout, execution) == apart);
     }
   }
+  EXPECT_GT(ends, 0);
 }
 
 // Small problems in shortened chunks, which divide them as memory divides large ones: two buffers of
