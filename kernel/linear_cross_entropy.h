@@ -70,8 +70,8 @@ struct Execution {
   size_t saved_logits_bytes = 0;
   // GetSizes, Forward and Backward, the same in all three: Backward may write over `saved`, which needs
   // the size that GetSizes gives, whatever state it holds. It then serves one backward pass, and any
-  // further one makes every gradient NaN. Where exponents are kept, CUDA never needs a larger workspace,
-  // and mostly a smaller one, because d_logits lie in their place (OPERATION.md, "d_logits in place").
+  // further one makes every gradient NaN. The workspace on CUDA is smaller where exponents are kept,
+  // because d_logits lie in their place, unless rows are few (OPERATION.md, "d_logits in place").
   // Changes no bit. In ForwardBackward this is always so.
   bool saved_is_consumed = false;
   // CUDA: what is kept. Backward's exponents of all columns take this form, kept or not, so the

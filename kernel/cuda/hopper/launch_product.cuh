@@ -19,9 +19,11 @@
 namespace plumbline::kernel::cuda::hopper {
 
 // Tiles of logits. With one tile of rows alone, the second block of a cluster would do nothing but
-// multiply zeros, so FewRowsTile has clusters of one block.
+// multiply zeros, so FewRowsTile has clusters of one block. L2 holds the rows of hidden that a round of
+// tiles shares, while weight passes through it once for each group of rows (bench/NOTES.md, 46).
 template <int cluster_rows>
-using LogitsTile = TileShape<2, 192, 5, Major::kK, Major::kK, cluster_rows>;
+using LogitsTile =
+    TileShape<2, 192, 5, Major::kK, Major::kK, cluster_rows, 1, /*streams_b=*/cluster_rows == 2>;
 using ForwardTile = LogitsTile<2>;
 using FewRowsTile = LogitsTile<1>;
 // Tiles of the gradients. They have 128 columns, because hidden sizes are multiples of 128 rather than

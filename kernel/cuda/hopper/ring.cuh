@@ -52,7 +52,7 @@ struct Issuer {
 
   // Copies share `part` of an operand's tile, which begins at row (or column) `first`, to the stages of
   // `to_blocks`.
-  template <Major major, int extent, int sharers>
+  template <Major major, int extent, int sharers, bool streams = false>
   __device__ void Fetch(uint32_t to, const TensorMap* map, uint32_t barrier, int32_t first,
                         int32_t depth, int32_t plane, int part, uint16_t to_blocks) {
     using S = Share<major, extent, sharers>;
@@ -68,6 +68,9 @@ struct Issuer {
       }
       if constexpr (sharers == 1) {
         CopyBox(to + box, map, barrier, inner, hooks.RowCoordinate(row), plane);
+      } else if constexpr (streams) {
+        CopyBoxToBlocks(to + box, map, barrier, inner, hooks.RowCoordinate(row), plane, to_blocks,
+                        passes == 1 ? kLeaveL2First : kKeepInL2);
       } else {
         CopyBoxToBlocks(to + box, map, barrier, inner, hooks.RowCoordinate(row), plane, to_blocks);
       }
@@ -81,8 +84,8 @@ struct Issuer {
     const uint32_t to = stages + stage * Tile::kStageBytes;
     Fetch<Tile::kA, Tile::kRows, Tile::kClusterColumns>(to, a, barrier, row, depth, planes.a,
                                                         int(place.column()), place.SharingA());
-    Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows>(to + Tile::kABytes, b, barrier, column, depth,
-                                                        planes.b, int(place.row()), place.SharingB());
+    Fetch<Tile::kB, Tile::kColumns, Tile::kClusterRows, Tile::kStreamsB>(
+        to + Tile::kABytes, b, barrier, column, depth, planes.b, int(place.row()), place.SharingB());
     if (++stage == Tile::kStages) {
       stage = 0;
       parity ^= 1;

@@ -44,8 +44,10 @@ struct Share {
 // The tile of a multiplying warpgroup, 64 * kGroups rows by kColumns, and the block and cluster around
 // it.
 template <int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
-          int cluster_columns = 1>
+          int cluster_columns = 1, bool streams_b = false>
 struct TileShape {
+  // L2 lets B go first, of a product of one pass, in clusters that share it.
+  static constexpr bool kStreamsB = streams_b;
   // A cluster has tiles below each other, which share B, or side by side, which share A.
   static constexpr int kClusterRows = cluster_rows;
   static constexpr int kClusterColumns = cluster_columns;

@@ -4,6 +4,8 @@
 // cp.async.bulk.tensor). A box is {inner, rows, 1 plane} at {inner, row, plane}; elements beyond the
 // map's extent arrive as zeros and count among the bytes that complete on the barrier. One thread
 // issues.
+//
+// A copy may say which of its lines L2 lets go first (a cache policy, as createpolicy makes one).
 
 #pragma once
 
@@ -12,6 +14,10 @@
 #include "kernel/cuda/hopper/tensor_map.h"
 
 namespace plumbline::kernel::cuda::hopper {
+
+// The policies of createpolicy.fractional for all lines: what a copy has that names none, and lines
+// that L2 lets go first. CUTLASS names the same two numbers (CacheHintSm90).
+inline constexpr uint64_t kKeepInL2 = 0x1000000000000000, kLeaveL2First = 0x12F0000000000000;
 
 // `map` lies in kernel parameters (__grid_constant__), constant or global memory.
 __device__ __forceinline__ void PrefetchTensorMap(const TensorMap* map) {
@@ -36,6 +42,17 @@ __device__ __forceinline__ void CopyBoxToBlocks(uint32_t destination, const Tens
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(destination),
       "l"(map), "r"(barrier), "r"(inner), "r"(row), "r"(plane), "h"(blocks)
+      : "memory");
+}
+
+// The same with a policy.
+__device__ __forceinline__ void CopyBoxToBlocks(uint32_t destination, const TensorMap* map,
+                                                uint32_t barrier, int32_t inner, int32_t row,
+                                                int32_t plane, uint16_t blocks, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(inner), "r"(row), "r"(plane), "h"(blocks), "l"(policy)
       : "memory");
 }
 

@@ -208,12 +208,12 @@ KeptChunks BestInPlaceChunks(const DeviceCosts& costs, int64_t n, int64_t h, int
 
 int64_t BestEnd(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
                 const KeptChunks& chunks) {
-  constexpr int64_t kMostChunks = 8;
+  constexpr int64_t kMostChunks = 8, kLongestProducts = 2048;
   const CostModel model(costs, n, h);
-  const int64_t all = CeilDiv(columns, chunks.most);
+  const int64_t all = CeilDiv(columns, chunks.most), most = h <= kLongestProducts ? kMostChunks : 1;
   int64_t best = 0;
   double least = 0;
-  for (int64_t count = 1; count <= std::min(all, kMostChunks); ++count) {
+  for (int64_t count = 1; count <= std::min(all, most); ++count) {
     const int64_t behind = columns - (all - count) * chunks.most;
     const double cost = model.InPlaceWithEnd(columns, chunks, behind);
     if (count == 1 || cost < least) {

@@ -153,26 +153,6 @@ bool TotalsFitBehind(const Layout& layout, int64_t packed_chunk, bool in_turn) {
          TotalsWidth(layout) <= layout.v / 8 && (in_turn || Together(layout, layout.v) == 1);
 }
 
-// Returns the chunks of kept columns whose d_logits are not in place. They take at most a quarter of
-// kept logits, half of kept exponents, a fifth where these are consumed, and at most 1 GiB, but no less
-// than d_logits of other columns (`least`).
-KeptChunks ChunksOfBuffers(const Layout& layout, int64_t padded_rows, int64_t columns, int64_t least,
-                           bool consumed, bool few) {
-  const int64_t single = std::min(kMostBackwardBytes / (2 * padded_rows), columns / (consumed ? 5 : 2));
-  return BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
-                        std::max(WithAStretch(layout, single), least),
-                        few ? 0 : WithAStretch(layout, single / 2));
-}
-
-// Returns whether d_logits of exponents that are consumed have two buffers all the same, if two cost
-// least. Where products are short and rows are many, what d_logits in place cost is not hidden
-// (bench/NOTES.md, 44).
-bool MayHaveBuffers(const Layout& layout, const Keeping& keeping, int64_t columns, int64_t least) {
-  constexpr int64_t kLongestProducts = 1024, kFewestRows = 4096;
-  return layout.h <= kLongestProducts && layout.n >= kFewestRows && 5 * least <= columns &&
-         !keeping.blocks;
-}
-
 BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
                             const Keeping& keeping) {
   BackwardLayout b;
@@ -192,23 +172,24 @@ BackwardLayout MakeBackward(const Layout& layout, int64_t row_bytes, bool sums,
   b.direct_chunk = chunk(std::max<int64_t>(2 * b.padded_rows, 1));
   b.packed_chunk = chunk(std::max<int64_t>(HeldProduct(2, b.padded_rows) + row_bytes, 1));
   const int64_t columns = layout.v - layout.first_kept;
-  const bool consumed = keeping.consumed && layout.exponents && columns > 0 && !few;
-  const bool has_kept = layout.planes == 1 && columns > 0;
-  b.kept = {b.direct_chunk, false};
-  if (shortened && has_kept && !consumed) {
-    b.kept.two = !few && (b.direct_chunk >= layout.stretch || b.direct_chunk % kKeptStep == 0);
-  } else if (!shortened && has_kept &&
-             (!consumed || MayHaveBuffers(layout, keeping, columns, b.direct_chunk))) {
-    b.kept = ChunksOfBuffers(layout, b.padded_rows, columns, b.direct_chunk, consumed, few);
-  }
-  const bool in_place = consumed && !b.kept.two;
+  const bool in_place = keeping.consumed && layout.exponents && columns > 0 && !few;
   const bool some_elsewhere = !in_place || layout.first_kept > 0;  // d_logits that are not in place
   // Where all are in place, a packed weight is multiplied by a stretch at a time, and has the memory
   // for itself.
   if (!some_elsewhere) b.packed_chunk = std::min(b.packed_chunk, layout.stretch);
+  b.kept = {b.direct_chunk, false};
   if (in_place) {
     DivideInPlace(layout, TotalsFitBehind(layout, b.packed_chunk, shortened), keeping.chunk_columns,
                   &b);
+  } else if (shortened && layout.planes == 1 && columns > 0) {
+    b.kept.two = !few && (b.direct_chunk >= layout.stretch || b.direct_chunk % kKeptStep == 0);
+  } else if (layout.planes == 1 && columns > 0) {
+    // d_logits of kept columns take at most a quarter of kept logits, half of kept exponents, and at
+    // most 1 GiB, but no less than d_logits of other columns.
+    const int64_t single = std::min(kMostBackwardBytes / (2 * b.padded_rows), columns / 2);
+    b.kept = BestKeptChunks(kH200Costs, layout.n, layout.h, columns, layout.stretch,
+                            std::max(WithAStretch(layout, single), b.direct_chunk),
+                            few ? 0 : WithAStretch(layout, single / 2));
   }
   RegionAllocator direct;
   b.census = direct.Take(1, kCensusBytes);

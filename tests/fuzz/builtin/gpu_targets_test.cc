@@ -170,10 +170,10 @@ TEST_F(GpuTargets, CheckRunsThem) {
 // way, or a division of a problem that it is there for, is no longer reached by small cases.
 TEST(CudaWays, SmallCasesReachAll) {
   std::map<std::string, int> reached;
-  for (const char* way :
-       {"nothing saved", "a part saved", "all saved", "consumed", "as logits", "chunks of 384",
-        "chunks of 2304", "several chunks", "a stretch in parts", "stretches together", "a sweep",
-        "two buffers", "beside products in place", "totals behind", "blocks and short chunks"})
+  for (const char* way : {"nothing saved", "a part saved", "all saved", "consumed", "as logits",
+                          "chunks of 384", "chunks of 2304", "several chunks", "a stretch in parts",
+                          "stretches together", "a sweep", "two buffers", "beside products in place",
+                          "an end of two chunks", "totals behind", "blocks and short chunks"})
     reached[way] = 0;
   for (uint64_t i = 0; i < 20'000; ++i) {
     const Recipe recipe = DrawRecipe(7, i);

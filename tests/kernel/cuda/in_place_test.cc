@@ -121,28 +121,6 @@ TEST_P(GpuInPlace, ShortChunksChangeNoBit) {
   EXPECT_GT(two, 0);
 }
 
-// Short products of many rows, whose d_logits have two buffers although exponents are consumed. Fails
-// if their bits are others, or if they need other memory than they ask for.
-TEST_P(GpuInPlace, BuffersOfShortProductsChangeNoBit) {
-  if (GetParam() == CudaPath::kSimt) GTEST_SKIP() << "chunks are those of the portable path";
-  const TestValues values = Ragged(DType::kBf16, 12000, 31000, 14, 800);
-  const TestOutputs want = Apart(values, {}, On());
-  for (const size_t limit : {AllBytes(values, KeptForm::kDefault) / 20 * 19, ~size_t{0}}) {
-    Execution execution = On();
-    execution.kept_logits_bytes = execution.saved_logits_bytes = limit;
-    execution.saved_is_consumed = true;
-    PlacedProblem placed(values);
-    const std::optional<cuda::Layout> made =
-        cuda::MakeLayout(placed.problem(), placed.results(), {.bytes = limit, .consumed = true});
-    ASSERT_TRUE(made.has_value());
-    ASSERT_EQ(made->backward.ahead, 0);
-    ASSERT_TRUE(made->backward.kept.two);
-    ASSERT_GT(made->v - made->first_kept, 3 * made->backward.kept.most);
-    EXPECT_TRUE(Apart(values, {}, execution) == want) << limit;
-    EXPECT_TRUE(AtOnce(values, execution) == want) << limit;
-  }
-}
-
 // Every row is live, and their number and the vocabulary's last tile leave no room. Fails if the tile's
 // columns past the vocabulary are stored as if they were kept.
 TEST_P(GpuInPlace, StoresNoColumnPastTheLast) {
