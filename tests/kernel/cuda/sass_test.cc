@@ -77,7 +77,7 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
     }
     if (copies == 0) report("no UTMALDG");
     // The mangled end of a TileShape whose cluster is one block.
-    const bool alone = Contains(function.name, "ELi1ELi1EEE");
+    const bool alone = Contains(function.name, "ELi1ELi1E");
     if (multicasts == 0 && !alone) report("no UTMALDG.MULTICAST");
     // Otherwise the neighbours of the issuing thread hold its warp, and a grid that began early waits.
     // In a sweep all threads await the preceding grid before they part.
