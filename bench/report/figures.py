@@ -40,8 +40,6 @@ ASKED: list[tuple[str, str, str, float]] = [
     ("memory of backward, MiB", f"sustained/backward/{H4096}", "MiB", 450),
     ("memory of gradients in forward, MiB", f"gradients_in_forward/{H4096}", "MiB", 2700),
 ]
-# What stands for a sustained benchmark that no result has: the same in pairs.
-IN_PAIRS = {f"sustained/backward/{rows}x4096x151936": f"few_rows/backward/{rows}x4096x151936" for rows in FEW}
 # Benchmarks by name, and the date on which they were measured.
 Source = tuple[str, dict[str, dict]]
 
@@ -79,9 +77,6 @@ def rows(sources: list[Source]) -> list[Row]:
     """Returns every figure, of the first source that has its benchmark."""
     found = []
     for what, name, counter, most in ASKED:
-        held = [entries.keys() for _, entries in sources]
-        if name in IN_PAIRS and not any(name in names for names in held) and any(IN_PAIRS[name] in names for names in held):
-            name, what = IN_PAIRS[name], what.replace("sustained", "in pairs")
         date, entry = next(((date, entries[name]) for date, entries in sources if name in entries), ("", None))
         figure, words = measured(entry, counter)
         asked = f"{most:.2f}" if counter.endswith("ratio") else f"{most:g}"
