@@ -77,7 +77,7 @@ def values(stored: dict[str, Any]) -> dict[str, str]:
     targets, machine = stored["targets"], stored["machine"]
     asked = dict(re.findall(r"--(cases|problems|palette) (\d+)", stored["command"]))
     waiting = stored["waiting"]
-    left = f"Not compared yet: {', '.join(waiting)}." if waiting else "Every kernel came to its end."
+    left = f"Not compared yet: {', '.join(waiting)}." if waiting else "Every kernel that could be loaded came to its end."
     found = markdown.table(["kernel", "version", "judged", "wrong", "suspect", "shortcuts", "deterministic", "batch-invariant",
                             "special rows"], "llrrrrlll", map(found_row, targets))
     errors = markdown.table(["kernel", "problems", *reported().OUTPUTS], "lr" + "r" * len(reported().OUTPUTS),

@@ -57,7 +57,7 @@ def earlier(result: dict) -> str:
     named: dict[tuple[str, str], list[str]] = {}
     for shape, run in result.get("earlier", {}).items():
         named.setdefault((run["date"], run["kernel"]), []).append(spoken(shape))
-    return "".join(f" At {', '.join(shapes)} the figures are those of the build before (kernel tree {kernel}, {date[:10]})."
+    return "".join(f"\nAt {', '.join(shapes)} the figures are those of the build before (kernel tree {kernel}, {date[:10]})."
                    for (date, kernel), shapes in named.items())
 
 

@@ -52,10 +52,10 @@ inline constexpr Way kWays[] = {
 };
 
 // Problems for what no stored case reaches: the sweep over weight, of a hidden size of 512 and 1024 and
-// at most 128 rows, in two stretches; totals behind d_logits in place, and two buffers of d_logits,
-// where chunks are short (16 hidden sizes are no more than the vocabulary); rows of more than one
-// block, some of which take no part; chunks that fill the ring of idle warps more than once. All but
-// the second fit in 1 MiB.
+// at most 128 rows, in two stretches; totals behind d_logits in place, two buffers of d_logits, and
+// an end of two chunks, where chunks are short (16 hidden sizes are no more than the vocabulary); rows
+// of more than one block, some of which take no part; chunks that fill the ring of idle warps more than
+// once. All but the second fit in 1 MiB.
 struct OwnProblem {
   const char* recipe;
   // Above 0: it runs in the ways with chunks of so many columns alone, and on the best path: all ways

@@ -69,11 +69,11 @@ KeptChunks BestInPlaceChunks(const DeviceCosts& costs, int64_t n, int64_t h, int
                              int64_t most);
 
 // Returns how many of `columns` columns, the last ones, have one product of grad_weight behind
-// grad_hidden, with d_logits in place: the last chunk, and those before it, whole ones, with which that
-// product fills best the clusters that grad_hidden's last round of tiles leaves idle. d_logits of a
-// chunk behind the first of these have a launch of their own. One chunk where H is above 2048: there
-// several took as long in rows of one kind, and longer after rest (bench/NOTES.md, 45). columns is
-// positive.
+// grad_hidden, with d_logits in place: the last chunk, and up to seven before it, whole ones, with
+// which that product fills best the clusters that grad_hidden's last round of tiles leaves idle, if
+// both gradients are asked for. d_logits of a chunk behind the first of these have a launch of their
+// own. One chunk where H is above 2048: there several took as long at the power limit, and longer in
+// single calls after rest (bench/NOTES.md, 45). columns is positive.
 int64_t BestEnd(const DeviceCosts& costs, int64_t n, int64_t h, int64_t columns,
                 const KeptChunks& chunks);
 

@@ -75,7 +75,7 @@ struct BackwardLayout {
   // Above 0, a multiple of 64: backward may write over kept exponents. d_logits of a kept column lie in
   // place, so many elements before its exponent. A chunk has at most so many columns, so d_logits of
   // one are written over exponents of columns before it, which have been read. grad_weight is then
-  // computed chunk by chunk, and grad_hidden of all kept columns at the end.
+  // computed chunk by chunk but for its end, then grad_hidden of all kept columns, and that end.
   int64_t ahead = 0;
   int64_t end_columns = 0;  // in place: the last ones, whose grad_weight is one product (BestEnd)
   // The totals of grad_hidden have no memory of their own. They lie in the last `ahead` elements of

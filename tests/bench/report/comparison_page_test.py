@@ -48,7 +48,7 @@ class ComparisonPage(Scratch):
                      "Not compared yet: Liger.", "60 cases of\nseed 1 in 6 shapes"):
             self.assertIn(line, text)
         whole = copy.deepcopy(STORED) | {"waiting": []}
-        self.assertIn("Every kernel came to its end.", self.page(whole))
+        self.assertIn("Every kernel that could be loaded came to its end.", self.page(whole))
 
     # Fails if the page is asked for without a result, or left out with one.
     def test_it_is_there_with_its_result(self):

@@ -133,7 +133,7 @@ class Tables(unittest.TestCase):
     def test_shapes_of_the_build_before(self):
         run = {"date": "2026-01-02T03", "kernel": "v2-0"}
         self.assertEqual(earlier({"earlier": {"8x8x8_half_ignored": run, "8x8x9": run}}),
-                         " At 8x8x8, half ignored, 8x8x9 the figures are those of the build before (kernel tree v2-0, 2026-01-02).")
+                         "\nAt 8x8x8, half ignored, 8x8x9 the figures are those of the build before (kernel tree v2-0, 2026-01-02).")
         self.assertEqual(earlier({}), "")
 
     # Fails if a reason is lost, or a note of every shape names the shapes.

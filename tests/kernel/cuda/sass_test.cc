@@ -76,7 +76,7 @@ std::vector<std::string> FindViolations(const std::vector<Function>& functions) 
       continue;
     }
     if (copies == 0) report("no UTMALDG");
-    // The mangled end of a TileShape whose cluster is one block.
+    // A part of the mangled name of a TileShape whose cluster is one block.
     const bool alone = Contains(function.name, "ELi1ELi1E");
     if (multicasts == 0 && !alone) report("no UTMALDG.MULTICAST");
     // Otherwise the neighbours of the issuing thread hold its warp, and a grid that began early waits.
