@@ -52,20 +52,22 @@ def said(shapes: dict[str, list[dict]]) -> str:
     return "\n".join(lines)
 
 
-def earlier(result: dict) -> str:
-    """Returns a sentence on the shapes that the newest build was not measured at; empty where there is none."""
+def conditions(result: dict) -> str:
+    """Returns what the result says of its own run, and of the shapes that the newest build was not measured at; empty where
+    there is neither."""
     named: dict[tuple[str, str], list[str]] = {}
     for shape, run in result.get("earlier", {}).items():
         named.setdefault((run["date"], run["kernel"]), []).append(spoken(shape))
-    return "".join(f"\nAt {', '.join(shapes)} the figures are those of the build before (kernel tree {kernel}, {date[:10]})."
-                   for (date, kernel), shapes in named.items())
+    before = (f"At {', '.join(shapes)} the figures are those of the build before (kernel tree {kernel}, {date[:10]})."
+              for (date, kernel), shapes in named.items())
+    return "\n".join([*([result["conditions"]] if "conditions" in result else []), *before])
 
 
 def newest(result: dict) -> dict[str, str]:
     shapes = result["shapes"]
-    return {"newest_earlier": earlier(result), "newest_date": result["date"][:10],
-            "newest_rounds": str(result["rounds"]), "newest_figures": beside_fastest.figures_table(shapes), "newest_times": beside_fastest.times(shapes),
-            "newest_said": said(shapes)}
+    return {"newest_date": result["date"][:10], "newest_rounds": str(result["rounds"]),
+            "newest_conditions": conditions(result), "newest_figures": beside_fastest.figures_table(shapes),
+            "newest_times": beside_fastest.times(shapes), "newest_said": said(shapes)}
 
 
 def values(result: dict, fast: dict, kept: dict | None = None) -> dict[str, str]:

@@ -19,8 +19,9 @@
 namespace plumbline::kernel::cuda::hopper {
 
 // Tiles of logits. With one tile of rows alone, the second block of a cluster would do nothing but
-// multiply zeros, so FewRowsTile has clusters of one block. L2 holds the rows of hidden that a round of
-// tiles shares, while weight passes through it once for each group of rows (bench/NOTES.md, 46).
+// multiply zeros, so FewRowsTile has clusters of one block. Weight passes
+// through L2 once for each group of rows, and is let go of before the rows of hidden that a round of
+// tiles shares (bench/NOTES.md, 46).
 template <int cluster_rows>
 using LogitsTile =
     TileShape<2, 192, 5, Major::kK, Major::kK, cluster_rows, 1, /*streams_b=*/cluster_rows == 2>;

@@ -46,7 +46,7 @@ struct Share {
 template <int groups, int columns, int stages, Major a, Major b, int cluster_rows = 2,
           int cluster_columns = 1, bool streams_b = false>
 struct TileShape {
-  // L2 lets B go first, of a product of one pass, in clusters that share it.
+  // Copies of B are evict_first (tma.cuh) in products of one pass. Only clusters that share B do so.
   static constexpr bool kStreamsB = streams_b;
   // A cluster has tiles below each other, which share B, or side by side, which share A.
   static constexpr int kClusterRows = cluster_rows;

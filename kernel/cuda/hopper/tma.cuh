@@ -5,7 +5,7 @@
 // map's extent arrive as zeros and count among the bytes that complete on the barrier. One thread
 // issues.
 //
-// A copy may say which of its lines L2 lets go first (a cache policy, as createpolicy makes one).
+// A copy may name a cache policy of L2 (PTX ISA, createpolicy).
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace plumbline::kernel::cuda::hopper {
 
-// The policies of createpolicy.fractional for all lines: what a copy has that names none, and lines
-// that L2 lets go first. CUTLASS names the same two numbers (CacheHintSm90).
+// The policies evict_normal, which a copy has that names none, and evict_first, for all of its lines.
+// CUTLASS has the same two numbers (TMA::CacheHintSm90).
 inline constexpr uint64_t kKeepInL2 = 0x1000000000000000, kLeaveL2First = 0x12F0000000000000;
 
 // `map` lies in kernel parameters (__grid_constant__), constant or global memory.

@@ -11,7 +11,7 @@ from report import beside_fastest, kept_errors, memory_table
 from report.found_page import gpu_table
 from report.gpu_page import sanitizer_table, stage_table, torch_table
 from report.mutant_table import Mutant
-from report.peers_page import ahead, earlier, said
+from report.peers_page import ahead, conditions, said
 from report.speed_page import first_calls, memory_of_step, regimes_table, split_table
 from report.stored import about
 from report.tightness import smallest_table
@@ -129,12 +129,15 @@ class Tables(unittest.TestCase):
                          "| 1024x8x1024, half ignored | plumbline | 2.00 | 0 | small | 4.00 | 1 | 0.50 |")
         self.assertIn("| none |", ahead({"8x8x8": [peer("plumbline", 1.0, 1.0)]}, keeps=True))
 
-    # Fails if a shape of the build before passes for one of the newest, or a result without any is refused.
-    def test_shapes_of_the_build_before(self):
-        run = {"date": "2026-01-02T03", "kernel": "v2-0"}
-        self.assertEqual(earlier({"earlier": {"8x8x8_half_ignored": run, "8x8x9": run}}),
-                         "\nAt 8x8x8, half ignored, 8x8x9 the figures are those of the build before (kernel tree v2-0, 2026-01-02).")
-        self.assertEqual(earlier({}), "")
+    # Fails if a shape of the build before passes for one of the newest, what a result says of its run is left out, or a result
+    # that says neither is refused.
+    def test_conditions_of_a_run(self):
+        run, before = {"date": "2026-01-02T03", "kernel": "v2-0"}, "the figures are those of the build before"
+        found = {"earlier": {"8x8x8_half_ignored": run, "8x8x9": run}}
+        said = f"At 8x8x8, half ignored, 8x8x9 {before} (kernel tree v2-0, 2026-01-02)."
+        self.assertEqual(conditions(found), said)
+        self.assertEqual(conditions(found | {"conditions": "Alone."}), f"Alone.\n{said}")
+        self.assertEqual(conditions({}), "")
 
     # Fails if a reason is lost, or a note of every shape names the shapes.
     def test_what_is_said(self):
