@@ -87,11 +87,12 @@ InstallPackages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 }
 
-# BuildPreset PRESET [TARGET…]: configures and builds into build/PRESET.
+# BuildPreset PRESET [-DVARIABLE=VALUE…] [TARGET…]: configures and builds into build/PRESET.
 BuildPreset() {
-  local preset=$1 targets=()
+  local preset=$1 variables=() targets=()
   shift
+  while [[ ${1-} == -D* ]]; do variables+=("$1"); shift; done
   (($# == 0)) || targets=(--target "$@")
   Say "Building the $preset preset in $root/build/$preset"
-  (cd "$root" && cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}")
+  (cd "$root" && cmake --preset "$preset" "${variables[@]}" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}")
 }

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from report.peer_tables import steps, table
 
+# What people write into a result: what is to be known of the run, and which shapes are of the build before.
+WRITTEN = ("conditions", "earlier")
+
 
 def store(path: Path, folder: Path) -> Path:
     """Returns the name under which a result is now kept; ValueError where it is not worth keeping."""
@@ -18,16 +21,16 @@ def store(path: Path, folder: Path) -> Path:
 
 
 def go_on_from(path: Path, report: dict) -> None:
-    """Puts the date and the shapes of a result into `report`, none of them interrupted; nothing from an empty file, which
-    --out may have made. ValueError where it was measured otherwise than `report` is."""
+    """Puts the date, what was written into it and the shapes of a result into `report`, none of them interrupted; nothing
+    from an empty file, which --out may have made. ValueError where it was measured otherwise than `report` is."""
     text = path.read_text(encoding="utf-8")
     if not text:
         return
     before = json.loads(text)
-    for key in sorted((set(before) | set(report)) - {"date", "shapes"}):
+    for key in sorted((set(before) | set(report)) - {"date", "shapes", *WRITTEN}):
         if before.get(key) != report.get(key):
             raise ValueError(f"it has {key} {before.get(key)!r} and not {report.get(key)!r}")
-    report["date"] = before["date"]
+    report |= {key: before[key] for key in ("date", *WRITTEN) if key in before}
     report["shapes"] = {shape: results for shape, results in before["shapes"].items()
                         if not any(result.get("reason", "").endswith("interrupted") for result in results)}
 

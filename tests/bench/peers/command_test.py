@@ -75,14 +75,15 @@ class Arguments(Scratch):
             self.assertEqual((status, out), (2, ""))
             self.assertIn(named, err)
 
-    # Fails if a shape that is there is lost or measured again, if an interrupted one is kept, or if what was measured
-    # otherwise stands beside it.
+    # Fails if a shape that is there is lost or measured again, if an interrupted one is kept, if what was measured
+    # otherwise stands beside it, or if what people wrote into the result is lost.
     def test_resume(self):
         out = self.root / "peers.json"
         self.with_a_torch("--out", out)
         there = json.loads(out.read_text(encoding="utf-8"))
         there["shapes"] = {"8x8x16": [{"name": "a", "reason": "at round 2: interrupted"}], "8x8x8": [{"name": "kept"}]}
-        out.write_text(json.dumps(there), encoding="utf-8")
+        written = {"conditions": "Other work.", "earlier": {"8x8x8": {"date": "2026-11-01T00:00:00Z", "kernel": "v2-0"}}}
+        out.write_text(json.dumps(there | written), encoding="utf-8")
         status, _, err = self.with_a_torch("--out", out, "--resume", "--rounds", "7")
         self.assertEqual(status, 2)
         self.assertIn("it has rounds 10 and not 7", err)
@@ -92,6 +93,7 @@ class Arguments(Scratch):
         self.assertEqual(found["shapes"]["8x8x8"], [{"name": "kept"}])
         self.assertEqual(found["shapes"]["8x8x16"][0]["name"], "the worker")
         self.assertEqual(found["date"], there["date"])
+        self.assertEqual({key: found[key] for key in written}, written)
 
     # Fails if a shape begins for which there is no time, or if nobody is told.
     def test_minutes(self):
