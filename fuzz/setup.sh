@@ -19,14 +19,14 @@ build_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 
-fuzzer_packages=(clang-19 libclang-rt-19-dev)  # fuzz/fuzzers/run alone
+fuzzer_packages=(clang-19 libclang-rt-19-dev)  # fuzz/fuzzers/run, and sanitizers in tests/run --all
 
 Say() { printf '\n== %s\n' "$*"; }
 
 # The command or the header by which a package that dpkg does not have is recognised: a conda environment, a
 # module or an image may bring it.
 declare -A shown_by=(
-  [g++]=g++ [cmake]=cmake [ninja-build]=ninja [universal-ctags]=ctags [python3]=python3 [clang-19]=clang-19
+  [g++]=g++ [cmake]=cmake [ninja-build]=ninja [universal-ctags]=ctags [python3]=python3 [clang-19]=clang++-19
   [librapidcheck-dev]=rapidcheck.h [libhwy-dev]=hwy/highway.h
   [libboost-dev]=boost/multiprecision/cpp_bin_float.hpp [libcli11-dev]=CLI/CLI.hpp
   [nlohmann-json3-dev]=nlohmann/json.hpp [libdlpack-dev]=dlpack/dlpack.h [libgtest-dev]=gtest/gtest.h

@@ -58,7 +58,7 @@ from report.peer_tables import table
 
 from .measure import LEAST_ROUNDS, machine, measure, visible
 from .process import interrupted
-from .results import go_on_from, read
+from .results import WRITTEN, go_on_from, read
 from .worker import shape_of
 
 BENCH = Path(__file__).resolve().parents[1]  # or the folder of bench/run --stage
@@ -67,7 +67,7 @@ SHAPES = ["8192x4096x131072", "8192x4096x151936", "8192x2048x131072", "8192x1024
           "8192x2048x128256", "8192x3584x152064"]
 ROUNDS, ROUNDS_OF_REGIMES = 10, 12
 STORED = ("table", "steps", "store")  # what may be asked of a stored result
-OF_A_REPORT = ("date", "rounds", "machine", "shapes")  # its own keys
+OF_A_REPORT = ("date", "rounds", "machine", "shapes", *WRITTEN)  # its own keys
 
 
 def work_of(shape: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from report.peer_tables import steps, table
 
-# What people write into a result: what is to be known of the run, and which shapes are of the build before.
+# What people write into a result: what is to be known of the run, and which shapes an earlier build was measured at.
 WRITTEN = ("conditions", "earlier")
 
 
@@ -33,6 +33,8 @@ def go_on_from(path: Path, report: dict) -> None:
     report |= {key: before[key] for key in ("date", *WRITTEN) if key in before}
     report["shapes"] = {shape: results for shape, results in before["shapes"].items()
                         if not any(result.get("reason", "").endswith("interrupted") for result in results)}
+    if "earlier" in report:
+        report["earlier"] = {shape: run for shape, run in report["earlier"].items() if shape in report["shapes"]}
 
 
 def read(name: str, path: Path, arguments: argparse.Namespace) -> str:

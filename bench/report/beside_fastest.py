@@ -11,21 +11,21 @@ from .stored import spoken
 SAVED, IN_FORWARD = f"{OURS}, logits saved", f"{OURS}, gradients in forward"
 
 
-class Asked(NamedTuple):
-    """What a step may take at most of the fastest peer's; None: nothing was asked."""
+class Goal(NamedTuple):
+    """What a step may take at most of the fastest peer's; None: there is no goal."""
     sustained: float | None = None
     burst: float | None = None
     mean: bool = True  # ours may make its gradients in forward, as those peers do that take a mean alone
 
 
-LARGE = Asked(0.96, 0.93, mean=False)
-ASKED = {"8192x4096x131072": LARGE, "8192x4096x151936": LARGE, "8192x2304x256000": LARGE,
-         "8192x4096x151936_half_ignored": LARGE, "8192x2048x131072": Asked(0.99), "8192x1024x151936": Asked(0.99),
-         "4096x7168x129280": Asked(0.99, mean=False), "32768x4096x131072": Asked(0.99, mean=False),
-         "128x4096x151936": Asked(0.92, 0.93, mean=False), "8192x4096x128256": Asked(1.00), "8192x2048x128256": Asked(1.00),
-         "8192x3584x152064": Asked(1.00)}
+LARGE = Goal(0.96, 0.93, mean=False)
+GOALS = {"8192x4096x131072": LARGE, "8192x4096x151936": LARGE, "8192x2304x256000": LARGE,
+         "8192x4096x151936_half_ignored": LARGE, "8192x2048x131072": Goal(0.99), "8192x1024x151936": Goal(0.99),
+         "4096x7168x129280": Goal(0.99, mean=False), "32768x4096x131072": Goal(0.99, mean=False),
+         "128x4096x151936": Goal(0.92, 0.93, mean=False), "8192x4096x128256": Goal(1.00), "8192x2048x128256": Goal(1.00),
+         "8192x3584x152064": Goal(1.00)}
 # What gradients in forward with the default limit may take at most of quack's fastest, sustained.
-ASKED_OF_QUACK = {"32768x4096x131072": 1.00}
+GOALS_BESIDE_QUACK = {"32768x4096x131072": 1.00}
 # Columns of a step: the result's key, the head, the format.
 COLUMNS = [("step_ms", "in turns, ms", ".2f"), ("row_step_ms", "sustained", ".2f"), ("step_joules", "J", ".2f"),
            ("burst_step_ms", "burst", ".2f"), ("burst_forward_ms", "burst forward", ".2f"), ("step_MiB", "MiB", ".0f")]
@@ -59,26 +59,26 @@ def row(shape: str, mine: list[dict], peers: list[dict], regime: str, what: str,
 
 
 def figures(shapes: dict[str, list[dict]]) -> list[list[str]]:
-    """Returns (step, regime, ours, the fastest peer, asked, measured, reached) of every shape where both were measured: in
+    """Returns (step, regime, ours, the fastest peer, goal, measured, reached) of every shape where both were measured: in
     either regime, or in turns where a run was without regimes, and of gradients in forward beside quack
-    where that was asked. The upper end of an interval counts."""
+    where that is the goal. The upper end of an interval counts."""
     found = []
     for shape, results in shapes.items():
-        asked = ASKED.get(shape, Asked())
+        goal = GOALS.get(shape, Goal())
         everybody = measured(results)
-        mine = [each for each in everybody if each["name"] == SAVED or (asked.mean and each["name"] == IN_FORWARD)]
+        mine = [each for each in everybody if each["name"] == SAVED or (goal.mean and each["name"] == IN_FORWARD)]
         peers = [each for each in everybody if not ours(each)]
         if not (mine and peers):
             continue
         if all("row_step_ms" in each for each in mine + peers):
-            found.append(row(shape, mine, peers, "sustained", "row_step", asked.sustained))
-            found.append(row(shape, mine, peers, "burst", "burst_step", asked.burst))
+            found.append(row(shape, mine, peers, "sustained", "row_step", goal.sustained))
+            found.append(row(shape, mine, peers, "burst", "burst_step", goal.burst))
         else:
-            found.append(row(shape, mine, peers, "in turns", "step", asked.sustained))
+            found.append(row(shape, mine, peers, "in turns", "step", goal.sustained))
         quack = [each for each in peers if each["name"].startswith("quack") and "row_step_ms" in each]
         in_forward = [each for each in everybody if each["name"] == IN_FORWARD and "row_step_ms" in each]
-        if shape in ASKED_OF_QUACK and quack and in_forward:
-            found.append(row(shape, in_forward, quack, "sustained", "row_step", ASKED_OF_QUACK[shape]))
+        if shape in GOALS_BESIDE_QUACK and quack and in_forward:
+            found.append(row(shape, in_forward, quack, "sustained", "row_step", GOALS_BESIDE_QUACK[shape]))
     return found
 
 

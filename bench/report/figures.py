@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what the CUDA operator was asked to reach beside what a result of cuda_bench says, as Markdown.
+"""Prints what the CUDA operator is to reach beside what a result of cuda_bench says, as Markdown.
 
 A figure that RESULT does not hold is `not measured`. Exit status: 0 every figure reached, 1 one is not (or was not
 measured), 2 usage.
@@ -20,7 +20,7 @@ FEWEST = ((1, "1 row"), (16, "16 rows"), (64, "64 rows"))
 
 # (what, benchmark, counter, at most). Sustained: a second and more of one kind, at the power limit. Burst: single calls after
 # rest. In pairs: by turns with the reference.
-ASKED: list[tuple[str, str, str, float]] = [
+GOALS: list[tuple[str, str, str, float]] = [
     *[("forward ÷ one GEMM, sustained", f"sustained/forward/{shape}", "ratio", most)
       for shape, most in [(H4096, 0.99), (H2048, 1.00), (H1024, 1.03), (H7168, 1.00)]],
     *[("forward ÷ one GEMM, burst", f"burst/forward/{shape}", "ratio", 0.97) for shape in (H4096, H2048, H1024, H7168)],
@@ -64,10 +64,10 @@ def source_of(result: dict) -> Source:
 
 
 class Row(NamedTuple):
-    """A figure as a page has it: what was asked, and what was measured on which date; none where it was not."""
+    """A figure as a page has it: the goal, and what was measured on which date; none where it was not."""
     what: str
     at: str
-    asked: str
+    goal: str
     measured: str
     reached: str  # yes or no
     on: str
@@ -76,16 +76,16 @@ class Row(NamedTuple):
 def rows(sources: list[Source]) -> list[Row]:
     """Returns every figure, of the first source that has its benchmark."""
     found = []
-    for what, name, counter, most in ASKED:
+    for what, name, counter, most in GOALS:
         date, entry = next(((date, entries[name]) for date, entries in sources if name in entries), ("", None))
         figure, words = measured(entry, counter)
-        asked = f"{most:.2f}" if counter.endswith("ratio") else f"{most:g}"
+        goal = f"{most:.2f}" if counter.endswith("ratio") else f"{most:g}"
         reached = "yes" if figure is not None and figure <= most else "no"
-        found.append(Row(what, name.split("/")[-1], asked, words, reached, date))
+        found.append(Row(what, name.split("/")[-1], goal, words, reached, date))
     return found
 
 
-def asked_table(found: list[Row]) -> str:
+def goal_table(found: list[Row]) -> str:
     return table(["", "at", "goal, at most", "measured", "reached", "on"], "llrrll", found)
 
 
@@ -99,5 +99,5 @@ def run(arguments: argparse.Namespace) -> int:
         found, context = rows([source_of(result)]), result["context"]
         print(f"{context['device']}, CUDA {context['cuda']}, cuBLAS {context['cublas']}, {context['date'][:10]}, "
               f"kernel tree {context.get('kernel', 'unknown')}\n")
-    print(asked_table(found))
+    print(goal_table(found))
     return 0 if all(row.reached == "yes" for row in found) else 1

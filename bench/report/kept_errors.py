@@ -9,18 +9,18 @@ from .stored import spoken
 IN_FP32 = f"{SAVED} in fp32"
 GRADIENTS = ("grad_hidden", "grad_weight")
 # At most, of the RMS error with logits in fp32: for any upstream gradients, and for the entropy's alone on flat rows.
-ASKED, ASKED_OF_ENTROPY_ALONE = 1.02, 1.15
+GOAL, GOAL_OF_ENTROPY_ALONE = 1.02, 1.15
 
 
 def kinds(result: dict) -> list[tuple[str, float, dict]]:
-    """Returns (which upstream gradients, what was asked at most, errors) of each kind that was measured of a peer."""
-    alone = [(f"entropy's alone, σ = {each['sigma']:g}", ASKED_OF_ENTROPY_ALONE, each["errors"])
+    """Returns (which upstream gradients, the goal of their ratio, errors) of each kind that was measured of a peer."""
+    alone = [(f"entropy's alone, σ = {each['sigma']:g}", GOAL_OF_ENTROPY_ALONE, each["errors"])
              for each in result["entropy_alone"]]
-    return [("any", ASKED, result["errors"]), *alone]
+    return [("any", GOAL, result["errors"]), *alone]
 
 
 def rows(shapes: dict[str, list[dict]]) -> list[list[str]]:
-    """Returns a row for each shape and kind: both errors and their ratio for each gradient, what was asked, and whether both
+    """Returns a row for each shape and kind: both errors and their ratio for each gradient, the goal, and whether both
     are within it. A shape at which either was not measured has one row that says why."""
     found = []
     for shape, results in shapes.items():
@@ -56,7 +56,7 @@ def section(result: dict) -> str:
 Measured on {result['date'][:10]} (`python3 bench/peers --errors`), in one build: both gradients where all logits are kept as
 exponents in fp16 and where they are kept in fp32, RMS error over RMS value against float64. *Any*: of logprob and entropy,
 random. *Entropy's alone*: on flat rows, hidden scaled down so that the logits of a row have a standard deviation of σ; that of
-the other rows is 2. {reached} of {len(found)} are within what was asked.
+the other rows is 2. {reached} of {len(found)} reach the goal.
 
 {table(result['shapes'])}
 """

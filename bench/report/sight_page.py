@@ -8,7 +8,7 @@ from typing import Any
 from . import markdown, stored
 
 RIGHT = "right"  # the name of a target without a defect
-ASKED = 4.0  # times an honest kernel's error, from which on a defect is asked to be seen
+SEEN_FROM = 4.0  # times an honest kernel's error, from which on a defect is to be seen
 DATA = ("ordinary", "massive", "confident")
 CONTRACTS = ("black-box", "pytorch-fp32-logits", "hopper")
 Run = dict[str, Any]
@@ -71,13 +71,13 @@ def below(results: dict[str, dict[str, Any]]) -> str:
 
 
 def summary(data: dict[str, Any]) -> str:
-    """What is asked, what is seen of it, what was missed and what is left."""
+    """What is to be seen, what is seen of it, what was missed and what is left."""
     planted = [run for run in data["runs"] if run["defect"] != RIGHT]
-    asked = [run for run in planted if own(run) > ASKED or seen_as(run) == "wrong"]
-    seen = sum(seen_as(run) != "clean" for run in asked)
+    due = [run for run in planted if own(run) > SEEN_FROM or seen_as(run) == "wrong"]
+    seen = sum(seen_as(run) != "clean" for run in due)
     right = [run for run in data["runs"] if run["defect"] == RIGHT]
     clean = sum(seen_as(run) == "clean" for run in right)
-    text = (f"{len(planted)} runs with a defect: {len(asked)} err more than {ASKED:g} times an honest kernel or break a bound, and "
+    text = (f"{len(planted)} runs with a defect: {len(due)} err more than {SEEN_FROM:g} times an honest kernel or break a bound, and "
             f"{seen} of these are seen; {sum(seen_as(run) != 'clean' for run in planted)} of all are. {clean} of {len(right)} runs "
             "without a defect are clean. Missed: " + ("; ".join(data["missed"]) or "none") + ".")
     if "repeated" in data:

@@ -100,17 +100,17 @@ def dump_table(result: dict) -> str:
 def values(program: dict, split_host: dict, split_hopper: dict, dump: dict, few: dict, blocks: dict, regimes: dict,
            first: dict, fast: dict, memory: dict) -> dict[str, str]:
     found = entries(program)
-    asked = figures.rows(sources(program, few, blocks, regimes, first, fast))
+    goals = figures.rows(sources(program, few, blocks, regimes, first, fast))
     whole = [entry for name, entry in found.items()
              if name.split("/")[0] in ("forward", "backward") and not name.endswith("_half_ignored")]
     return {
         "regimes": regimes_table(entries(regimes)),
         "newest_date": regimes["context"]["date"][:10],
         "headline": headline(found),
-        "asked": figures.asked_table(asked),
-        "reached": str(sum(row.reached == "yes" for row in asked)),
-        "not_measured": str(sum(not row.on for row in asked)),
-        "figures": str(len(asked)),
+        "goals": figures.goal_table(goals),
+        "reached": str(sum(row.reached == "yes" for row in goals)),
+        "not_measured": str(sum(not row.on for row in goals)),
+        "figures": str(len(goals)),
         "slower": str(sum(entry["ratio"] > 1 for entry in whole)),
         "passes": str(len(whole)),
         "all_shapes": all_shapes(found),

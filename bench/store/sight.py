@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any
 
 from report.command_line import Refused, load, refusing
-from report.sight_page import ASKED, DATA, RIGHT, own
+from report.sight_page import DATA, RIGHT, SEEN_FROM, own
 
 from store import builds, plumb, stored, trees
 from store.record import COMPLETE, said_by
@@ -237,14 +237,14 @@ def runs_of(only: str | None, dump: Path | None) -> list[dict[str, Any]]:
 
 
 def missed(runs: list[dict[str, Any]]) -> list[str]:
-    """The runs in which a defect that errs ASKED times an honest kernel is not seen, a bug is called a rounding, or a right
+    """The runs in which a defect that errs SEEN_FROM times an honest kernel is not seen, a bug is called a rounding, or a right
     target is not clean."""
     found = []
     for run in runs:
         name = f"{run['defect']} {run['data']} {run['gradients']} {run['contract']}"
         if run["defect"] == RIGHT:
             found += [] if run["verdict"] == "clean" else [f"{name}: {run['verdict']}"]
-        elif run["verdict"] == "clean" and own(run) > ASKED:
+        elif run["verdict"] == "clean" and own(run) > SEEN_FROM:
             found.append(f"{name}: clean at {own(run):g}")
         elif run["shortcuts"] and not DEFECTS[run["defect"]]:
             found.append(f"{name}: called {run['shortcuts'][0]}")

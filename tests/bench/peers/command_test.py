@@ -75,15 +75,17 @@ class Arguments(Scratch):
             self.assertEqual((status, out), (2, ""))
             self.assertIn(named, err)
 
-    # Fails if a shape that is there is lost or measured again, if an interrupted one is kept, if what was measured
-    # otherwise stands beside it, or if what people wrote into the result is lost.
+    # Fails if a shape that is there is lost or measured again, an interrupted one is kept or counts as an earlier build's,
+    # what was measured otherwise stands beside it, or what people wrote into the result is lost.
     def test_resume(self):
         out = self.root / "peers.json"
         self.with_a_torch("--out", out)
         there = json.loads(out.read_text(encoding="utf-8"))
         there["shapes"] = {"8x8x16": [{"name": "a", "reason": "at round 2: interrupted"}], "8x8x8": [{"name": "kept"}]}
-        written = {"conditions": "Other work.", "earlier": {"8x8x8": {"date": "2026-11-01T00:00:00Z", "kernel": "v2-0"}}}
-        out.write_text(json.dumps(there | written), encoding="utf-8")
+        run = {"date": "2026-11-01T00:00:00Z", "kernel": "v2-0"}
+        written = {"conditions": "Other work.", "earlier": {"8x8x8": run}}
+        interrupted = {"earlier": {"8x8x8": run, "8x8x16": run}}
+        out.write_text(json.dumps(there | written | interrupted), encoding="utf-8")
         status, _, err = self.with_a_torch("--out", out, "--resume", "--rounds", "7")
         self.assertEqual(status, 2)
         self.assertIn("it has rounds 10 and not 7", err)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests `bench/report figures`: a figure counts as reached only where it was measured and is within what was asked."""
+"""Tests `bench/report figures`: a figure counts as reached only where it was measured and is within its goal."""
 
 import sys
 import unittest
@@ -8,14 +8,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
-from report.figures import ASKED, rows
+from report.figures import GOALS, rows
 from results import Scratch, failed, pair, result
 
 
 def all_at(factor, **of_one):
-    """A result in which every figure is `factor` of what is asked; of_one: benchmark with . for / to a factor."""
+    """A result in which every figure is `factor` of its goal; of_one: benchmark with . for / to a factor."""
     found = {}
-    for _, name, counter, most in ASKED:
+    for _, name, counter, most in GOALS:
         entry = found.setdefault(name, pair(name, 0.5, workspace=1.0, saved=0.0))
         scale = most * of_one.get(name.replace("/", "."), factor)
         memory = {"workspace_MiB": scale - 0.5, "saved_MiB": 0.5}
@@ -28,11 +28,11 @@ class Figures(Scratch):
         status, out, err = self.run_script("report", "figures", self.store("result.json", what))
         return status, out.splitlines(), err
 
-    def test_every_figure_that_was_asked_has_a_row(self):
+    def test_every_goal_has_a_row(self):
         status, lines, _ = self.lines(all_at(1.0))
         rows = [line for line in lines if line.endswith("| yes | 2026-11-22 |")]
-        self.assertEqual(len(rows), len(ASKED))
-        self.assertEqual(status, 0)  # exactly what is asked is reached
+        self.assertEqual(len(rows), len(GOALS))
+        self.assertEqual(status, 0)  # exactly the goal is reached
         self.assertTrue(lines[0].startswith("NVIDIA H200, CUDA 13.0, cuBLAS 13.0.2, 2026-11-22, kernel tree 0123"))
 
     def test_one_that_is_not_reached(self):
@@ -68,7 +68,7 @@ class Figures(Scratch):
         name = "few_rows/backward/256x4096x151936"
         found = [(row.what, row.measured) for row in rows([("now", {name: pair(name, 1.0)})]) if row.at == "256x4096x151936"]
         self.assertEqual(found, [("backward of 256 rows ÷ three GEMMs, sustained", "not measured")])
-        for what, name, _, _ in ASKED:
+        for what, name, _, _ in GOALS:
             if name.split("/")[0] in ("few_rows", "weight_once", "weight_thrice", "per_token", "half_ignored"):
                 self.assertTrue(what.endswith(", in pairs"), what)
 

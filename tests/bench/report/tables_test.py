@@ -44,7 +44,7 @@ class Tables(unittest.TestCase):
                                      "| racecheck |  |  | **failed**: does not end in 480 s |"])
         self.assertEqual(stage_table({"races": {"outcome": "not run"}}).splitlines()[2:], ["| races | not run |  |"])
 
-    # Fails if a ratio is that of medians where rounds are known, if the median is held to what was asked, if ours in forward
+    # Fails if a ratio is that of medians where rounds are known, if the median is held to the goal, if ours in forward
     # stands where it may not, or if turns pass for rows.
     def test_the_fastest_peer(self):
         def of(name: str, *row: float, **more: object) -> dict:
@@ -61,7 +61,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(beside_fastest.figures({large: turns}),
                          [[large, "in turns", beside_fastest.SAVED, "fast", "0.96", "0.500", "yes"]])
 
-    # Fails if gradients in forward have no row beside quack where that was asked, stand beside another peer, or logits saved
+    # Fails if gradients in forward have no row beside quack where that is a goal, stand beside another peer, or logits saved
     # take their place.
     def test_gradients_in_forward_beside_quack(self):
         def of(name: str, step: float) -> dict:
@@ -73,7 +73,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(rows[2:], [says])
         self.assertEqual(len(beside_fastest.figures({"8192x4096x131072": results})), 2)
 
-    # Fails if a ratio is upside down, one gradient's stands for both, the entropy's is held to what any was asked, or a shape at
+    # Fails if a ratio is upside down, one gradient's stands for both, the entropy's is held to the goal of any, or a shape at
     # which one was not measured is left out.
     def test_errors_of_what_is_kept(self):
         def of(name: str, hidden: float, weight: float, flat: float) -> dict:
@@ -89,9 +89,9 @@ class Tables(unittest.TestCase):
             ["8x8x9", f"not measured: {kept_errors.IN_FP32}: no room", *[""] * 6, "no"]])
         section = kept_errors.section({"date": "2026-01-02T03", "shapes": {"8x8x8": [of(kept_errors.SAVED, 1.0, 1.0, 1.0),
                                                                                     of(kept_errors.IN_FP32, 1.0, 1.0, 1.0)]}})
-        self.assertIn("2 of 2 are within what was asked", section)
+        self.assertIn("2 of 2 reach the goal", section)
 
-    # Fails if few rows are held to what many were asked, a ratio beyond it counts as reached, or a shape that the earlier build
+    # Fails if few rows are held to the goal of many, a ratio beyond it counts as reached, or a shape that the earlier build
     # lacks has a ratio.
     def test_memory(self):
         def result(shape: str, consumed: float, surviving: float) -> dict:

@@ -73,8 +73,8 @@ def build(out: Path) -> Path:
         return Path(given)
     settings = {"build-dir": ROOT / "build" / "wheel"}
     if not os.environ.get("PLUMBLINE_WHEEL_CUDA"):
-        # As the preset `warnings` compiles it, without the GPU's code, which takes half the time: what tests/run --all
-        # has built there is not compiled again.
+        # As the preset `warnings` compiles it, without the GPU's code, which takes half the time: tests/run --all does not
+        # compile it again.
         settings = {"build-dir": ROOT / "build" / "warnings"} | {
             f"cmake.define.{name}": value for name, value in preset("warnings").items()}
     # scikit-build-core begins anew in a folder that an isolated build of another time has configured.
