@@ -13,7 +13,7 @@ GOAL, GOAL_OF_ENTROPY_ALONE = 1.02, 1.15
 
 
 def kinds(result: dict) -> list[tuple[str, float, dict]]:
-    """Returns (which upstream gradients, the goal of their ratio, errors) of each kind that was measured of a peer."""
+    """Returns (which upstream gradients, the goal for the ratio, errors) of each kind that was measured of a peer."""
     alone = [(f"entropy's alone, σ = {each['sigma']:g}", GOAL_OF_ENTROPY_ALONE, each["errors"])
              for each in result["entropy_alone"]]
     return [("any", GOAL, result["errors"]), *alone]

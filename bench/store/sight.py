@@ -237,8 +237,8 @@ def runs_of(only: str | None, dump: Path | None) -> list[dict[str, Any]]:
 
 
 def missed(runs: list[dict[str, Any]]) -> list[str]:
-    """The runs in which a defect that errs SEEN_FROM times an honest kernel is not seen, a bug is called a rounding, or a right
-    target is not clean."""
+    """The runs in which a defect that errs SEEN_FROM times an honest kernel is not seen, a bug is called a rounding, or a
+    right target is not clean."""
     found = []
     for run in runs:
         name = f"{run['defect']} {run['data']} {run['gradients']} {run['contract']}"

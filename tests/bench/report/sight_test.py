@@ -24,7 +24,8 @@ class Sight(unittest.TestCase):
         self.assertEqual(cell(runs), "1 wrong; 1 named; 1 suspect; 2 clean, at most 3.2")
         self.assertEqual(cell([]), "–")
 
-    # Fails if targets without a defect count among what is to be seen, a miss is not said, or a table of a part looks like a whole one.
+    # Fails if targets without a defect count among what is to be seen, a miss is not said, or a table of a part looks like
+    # a whole one.
     def test_summary(self):
         data = {"runs": [run("right", "clean", 9), run("a-b", "clean", 5), run("a-b", "suspect", 20), run("c", "findings", 2)],
                 "missed": ["a-b massive: clean at 5"], "left": ["c-confident-bf16-fp32-hopper", "c-ordinary-fp32-input-hopper"]}
